@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from native_log.codecs import CODECS, GZIP, LZ4, ZSTD
@@ -19,6 +19,10 @@ _MS_PER_MINUTE = 60_000
 _MS_PER_HOUR = 60 * _MS_PER_MINUTE
 _POLICIES = ("compact", "delete")
 _COMPRESSION_TYPES = ("producer", "uncompressed", *CODECS)
+_BROKER_NAMES = ("message.max.bytes", "producer.id.expiration.ms")
+"""Names of broker settings that do not begin with `log.`."""
+_SHARED_PREFIX = "compression."
+"""Topics and brokers use the same names for these settings."""
 
 
 class InvalidConfigError(ValueError):
@@ -96,14 +100,7 @@ class LogConfig:
         """
         for name in unknown_settings(config):
             _check_name(name)
-        return cls().with_overrides(config)
-
-    def with_overrides(self, config: Mapping[str, object]) -> Self:
-        """Return these settings, overridden by those in `config`. Unknown names are ignored.
-
-        Raises InvalidConfigError for an invalid value.
-        """
-        return replace(self, **_parse_fields(config))
+        return cls(**{**given_broker_fields(config), **topic_fields(config)})
 
     @property
     def is_compacted(self) -> bool:
@@ -129,18 +126,43 @@ def names_of(attribute: str) -> tuple[str, ...]:
     return tuple(name for name, _ in _SETTINGS[attribute].names)
 
 
-def configured_fields(config: Mapping[str, object]) -> frozenset[str]:
-    """Return the attributes of LogConfig that `config` sets, by any of their names."""
-    return frozenset(
-        f for f, setting in _SETTINGS.items() if any(name in config for name, _ in setting.names)
-    )
+def is_broker_name(name: str) -> bool:
+    """Return whether only brokers have a setting of this name, as in server.properties.
+
+    Such a setting is a default for topics. A name that topics and brokers share is a topic's own name.
+    """
+    return name.startswith("log.") or name in _BROKER_NAMES
 
 
-def _parse_fields(config: Mapping[str, object]) -> dict[str, Any]:
+def topic_fields(config: Mapping[str, object]) -> dict[str, Any]:
+    """Return the attributes of LogConfig that `config` sets by a topic's own names.
+
+    Raises InvalidConfigError for an invalid value.
+    """
+    return _parse_fields(config, lambda name: not is_broker_name(name))
+
+
+def given_broker_fields(config: Mapping[str, object]) -> dict[str, Any]:
+    """Return the attributes of LogConfig that given settings set by names that only brokers have.
+
+    Raises InvalidConfigError for an invalid value.
+    """
+    return _parse_fields(config, is_broker_name)
+
+
+def stored_broker_fields(config: Mapping[str, object]) -> dict[str, Any]:
+    """Return the attributes of LogConfig that the stored configuration of a broker sets.
+
+    Raises InvalidConfigError for an invalid value.
+    """
+    return _parse_fields(config, lambda name: is_broker_name(name) or name.startswith(_SHARED_PREFIX))
+
+
+def _parse_fields(config: Mapping[str, object], accepts: Callable[[str], bool]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field, setting in _SETTINGS.items():
         for name, unit in setting.names:
-            if name in config:
+            if name in config and accepts(name):
                 values[field] = setting.parse(name, str(config[name]).strip(), unit)
                 break
     return values

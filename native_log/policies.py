@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from native_log.arguments import topic_names
-from native_log.config import InvalidConfigError, LogConfig, configured_fields
+from native_log.config import (
+    InvalidConfigError,
+    LogConfig,
+    given_broker_fields,
+    stored_broker_fields,
+    topic_fields,
+)
+from native_log.effective_config import AppliedSetting, EffectiveConfig, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-PolicySource = Literal["topic", "broker", "default", "cleaner", "internal"]
+PolicySource = Literal["topic", "broker", "given", "default", "cleaner", "internal"]
 
 COMPACTED, POLICY, REMOTE = "compacted", "cleanup.policy", "remote.storage.enable"
 """Why retention keeps a whole log: the topic is compacted; no known policy contains delete; the topic has
@@ -47,17 +54,16 @@ class TopicFacts:
     is_internal: bool = False
     unreadable: str | None = None
 
-    @property
-    def layers(self) -> tuple[Mapping[str, str], ...]:
-        """The stored configurations that apply to the topic. Later ones override earlier ones."""
-        return () if self.stored is None else (self.broker or {}, self.stored)
+    def settings(self, *given: Mapping[str, object]) -> EffectiveConfig:
+        """Return the topic's settings: stored ones, given ones, and Kafka's defaults.
 
-    def settings(self) -> LogConfig:
-        """Return the stored settings, with Kafka's defaults. Raises InvalidConfigError."""
-        settings = LogConfig()
-        for layer in self.layers:
-            settings = settings.with_overrides(layer)
-        return settings
+        Args:
+            given: settings by Kafka's names; each mapping overrides those before it. Only those by a topic's
+                own name override stored ones.
+
+        Raises InvalidConfigError.
+        """
+        return EffectiveConfig.combine(given, self.stored, self.broker)
 
     def is_remote(self) -> bool:
         """Return whether the topic has remote storage (remote.storage.enable)."""
@@ -69,7 +75,8 @@ class Request:
     """What the user asks for.
 
     Attributes:
-        config: settings by Kafka's names.
+        config: settings by Kafka's names. Those by a topic's own name override stored ones; those by a
+            broker's name are defaults for what is not stored.
         topics: the topics that the user named; None: the user named no topic and means all.
     """
 
@@ -88,8 +95,13 @@ class Request:
 
     @property
     def policy(self) -> frozenset[str] | None:
-        """The cleanup.policy that the user sets; None if the user sets none."""
-        return _policy_in(self.config)
+        """The cleanup.policy that the user sets for topics; None if the user sets none."""
+        return topic_fields(self.config).get("cleanup_policy")
+
+    @property
+    def default_policy(self) -> frozenset[str] | None:
+        """The log.cleanup.policy that the user gives as the broker's default; None if the user gives none."""
+        return given_broker_fields(self.config).get("cleanup_policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +111,11 @@ class CleanupPolicy:
     Attributes:
         values: a subset of compact and delete; None if the policy is unknown.
         source: where the policy comes from; None if it is unknown. "topic" or "broker": the stored
-            configuration of the topic or the broker. "default": the metadata contains the topic without a
-            policy, so Kafka's default applies (unless the broker's server.properties has another one).
-            "cleaner": cleaner-offset-checkpoint. "internal": the topic is internal to Kafka and its policy is
-            not stored; `values` is then empty.
+            configuration of the topic or the broker. "given": the log.cleanup.policy that the user gives as
+            the broker's default. "default": the metadata contains the topic without a policy, so Kafka's
+            default applies (unless the broker's server.properties has another one). "cleaner":
+            cleaner-offset-checkpoint. "internal": the topic is internal to Kafka and its policy is not
+            stored; `values` is then empty.
     """
 
     values: frozenset[str] | None
@@ -113,8 +126,29 @@ class CleanupPolicy:
         """Whether the policy is in a stored configuration, rather than inferred."""
         return self.source in ("topic", "broker")
 
+    def applied(self) -> AppliedSetting:
+        """Return the policy as a setting for a report."""
+        is_unknown = self.values is None or self.source == "internal"
+        source = Source.UNKNOWN if self.source is None else _POLICY_SOURCES[self.source]
+        return AppliedSetting("cleanup.policy", None if is_unknown else str(self), source)
+
+    def overridden_by(self, given: frozenset[str]) -> AppliedSetting:
+        """Return the policy that the user gives for this topic as a setting for a report."""
+        overrides = str(self) if self.is_stored and self.values != given else None
+        return AppliedSetting("cleanup.policy", policy_text(given), Source.GIVEN, overrides)
+
     def __str__(self) -> str:
         return policy_text(self.values or frozenset())
+
+
+_POLICY_SOURCES: dict[PolicySource, Source] = {
+    "topic": Source.TOPIC,
+    "broker": Source.BROKER,
+    "given": Source.GIVEN_FOR_BROKER,
+    "default": Source.DEFAULT,
+    "cleaner": Source.CLEANER,
+    "internal": Source.INTERNAL,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +172,13 @@ class RetentionPolicy:
         config: the settings. cleanup_policy is {"delete"}, or empty with an exemption.
         exemption: why only data below the log start offset is deleted; None: `config` applies.
         is_explicit: the user named the topic and set its policy.
+        settings: the settings that decided, for the report.
     """
 
     config: LogConfig
     exemption: Exemption | None = None
     is_explicit: bool = False
+    settings: tuple[AppliedSetting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +189,13 @@ class CompactionPolicy:
         config: the settings. cleanup_policy contains delete only if old segments may be deleted too.
         skipped: why the topic is not compacted; None: it is compacted.
         note: which part of the request is not carried out; None: all of it is.
+        settings: the settings that decided, for the report.
     """
 
     config: LogConfig
     skipped: str | None = None
     note: str | None = None
+    settings: tuple[AppliedSetting, ...] = ()
 
 
 def policy_text(policy: frozenset[str]) -> str:
@@ -165,22 +203,28 @@ def policy_text(policy: frozenset[str]) -> str:
     return ",".join(sorted(policy)) or "empty"
 
 
-def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
+def cleanup_policy(facts: TopicFacts, default: frozenset[str] | None = None) -> CleanupPolicy:
     """Return the topic's policy. A stored policy takes precedence over the sign in cleaner-offset-checkpoint.
+
+    Args:
+        default: the log.cleanup.policy that the user gives as the broker's default. It applies if nothing
+            else shows the topic's policy and the metadata is not unreadable.
 
     Raises InvalidConfigError for an unknown stored policy.
     """
     if facts.stored is not None:
-        broker = _policy_in(facts.broker or {})
-        stored = _policy_in(facts.stored)
+        stored = topic_fields(facts.stored).get("cleanup_policy")
         if stored is not None:
             return CleanupPolicy(stored, "topic")
+        broker = stored_broker_fields(facts.broker or {}).get("cleanup_policy")
         if broker is not None:
             return CleanupPolicy(broker, "broker")
     if facts.was_compacted:
         return CleanupPolicy(frozenset({"compact"}), "cleaner")
     if facts.is_internal:
         return CleanupPolicy(frozenset(), "internal")
+    if default is not None and facts.unreadable is None:
+        return CleanupPolicy(default, "given")
     if facts.stored is not None:
         return CleanupPolicy(frozenset({"delete"}), "default")
     return CleanupPolicy(None, None)
@@ -218,35 +262,105 @@ def describe_policy(facts: TopicFacts) -> tuple[str | None, PolicySource | None]
     return (None if known.values is None or known.source == "internal" else str(known)), known.source
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """A topic's settings with those limits of retention that may be applied.
+
+    Attributes:
+        effective: the settings from all sources.
+        config: these settings, without the limits that are unknown.
+        applied: retention.ms and retention.bytes, for the report.
+        are_known: whether one of the two is known.
+    """
+
+    effective: EffectiveConfig
+    config: LogConfig
+    applied: tuple[AppliedSetting, ...]
+    are_known: bool
+
+    @classmethod
+    def of(cls, facts: TopicFacts, request: Request, policy: CleanupPolicy) -> Self:
+        """Return the settings of a topic.
+
+        A limit is known if it is given, or stored for the topic; also if it is stored for the broker and the
+        metadata contains the topic. If the policy is given, a missing limit is Kafka's default.
+
+        Raises InvalidConfigError.
+        """
+        effective = facts.settings(request.config)
+        sources = {Source.GIVEN, Source.TOPIC, Source.GIVEN_FOR_BROKER}
+        if facts.stored is not None:
+            sources.add(Source.BROKER)
+        is_policy_given = request.policy is not None or policy.source == "given"
+        unknown = [
+            attribute
+            for attribute in ("retention_ms", "retention_bytes")
+            if not (is_policy_given or effective.source(attribute) in sources)
+        ]
+        applied = tuple(
+            AppliedSetting(attribute.replace("_", "."), None, Source.UNKNOWN)
+            if attribute in unknown
+            else effective.applied(attribute)
+            for attribute in ("retention_ms", "retention_bytes")
+        )
+        no_limits: dict[str, Any] = dict.fromkeys(unknown, -1)
+        config = replace(effective.config, **no_limits)
+        return cls(effective, config, applied, len(unknown) < len(applied))
+
+
 def retention_policy(topic: str, facts: TopicFacts, request: Request) -> RetentionPolicy:
     """Decide whether segments of a topic may be deleted by size and time, and by which settings.
 
-    The user's settings override stored ones. There is one exception: the policy of a compacted topic is only
-    overridden if the user names the topic. Kafka's default of retention.ms applies only if the user sets the
-    policy, because the broker's default may be in its server.properties, which is not in a log directory.
+    Settings that the user gives by a topic's own name override stored ones. There is one exception: the
+    policy of a compacted topic is only overridden if the user names the topic. Kafka's default of
+    retention.ms applies only if the user gives the policy, because the broker's default may be in its
+    server.properties, which is not in a log directory.
     """
     try:
-        known, settings = cleanup_policy(facts), _settings(facts, request)
+        known = cleanup_policy(facts, request.default_policy)
+        limits = _Limits.of(facts, request, known)
     except InvalidConfigError as error:
-        return _exempt(LogConfig(), POLICY, f"its stored configuration is invalid: {error}; {OVERRIDE}")
+        reason = f"its stored configuration is invalid: {error}; {OVERRIDE}"
+        return RetentionPolicy(LogConfig(cleanup_policy=frozenset()), Exemption(POLICY, reason))
+    asked = request.policy
+    exemption = _exemption(topic, facts, request, known)
+    is_overridden = asked is not None and (exemption is None or "delete" not in asked)
+    policy = known.overridden_by(asked) if asked is not None and is_overridden else known.applied()
+    settings = (policy, *limits.applied)
+    if exemption is not None and exemption.rule == REMOTE:
+        settings += (AppliedSetting(REMOTE, "true", Source.TOPIC),)
+    if exemption is None and not limits.are_known:
+        reason = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
+        exemption = Exemption(POLICY, f"{reason}; set retention.ms or retention.bytes")
+    values = frozenset({"delete"}) if exemption is None else frozenset[str]()
+    is_explicit = asked is not None and request.names(topic)
+    return RetentionPolicy(replace(limits.config, cleanup_policy=values), exemption, is_explicit, settings)
+
+
+def _exemption(topic: str, facts: TopicFacts, request: Request, known: CleanupPolicy) -> Exemption | None:
+    """Return why the policy, as far as it is known, keeps segments of a topic; None if it does not."""
     asked = request.policy
     if asked is not None and "delete" not in asked:
         rule = COMPACTED if "compact" in asked else POLICY
-        return _exempt(settings, rule, f"the cleanup.policy given is {policy_text(asked)}")
-    if asked is None or not request.names(topic):
-        if facts.is_remote():
-            reason = "only a broker deletes segments of a topic with remote storage, local ones included"
-            return _exempt(settings, REMOTE, f"{reason}; {OVERRIDE}")
-        if known.values is not None and "delete" not in known.values:
-            rule = COMPACTED if "compact" in known.values else POLICY
-            return _exempt(settings, rule, f"{_evidence(known)}; {OVERRIDE}")
-        if facts.unreadable is not None:
-            return _exempt(settings, POLICY, f"{facts.unreadable}; {OVERRIDE}")
-    if asked is None and _fields_set(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
-        reason = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
-        return _exempt(settings, POLICY, f"{reason}; set retention.ms or retention.bytes")
-    is_explicit = asked is not None and request.names(topic)
-    return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})), is_explicit=is_explicit)
+        return Exemption(rule, f"the cleanup.policy given is {policy_text(asked)}")
+    if asked is not None and request.names(topic):
+        return None
+    if facts.is_remote():
+        reason = "only a broker deletes segments of a topic with remote storage, local ones included"
+        return Exemption(REMOTE, f"{reason}; {OVERRIDE}")
+    if known.values is not None and "delete" not in known.values:
+        rule = COMPACTED if "compact" in known.values else POLICY
+        return Exemption(rule, f"{_evidence(known)}; {OVERRIDE}")
+    if facts.unreadable is not None:
+        return Exemption(POLICY, f"{facts.unreadable}; {OVERRIDE}")
+    return None
+
+
+_COMPACTION_ATTRIBUTES = (
+    *("min_cleanable_dirty_ratio", "min_compaction_lag_ms", "max_compaction_lag_ms"),
+    *("delete_retention_ms", "segment_bytes"),
+)
+"""Settings that decide what a compaction does, in the order of the report."""
 
 
 def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> CompactionPolicy:
@@ -254,46 +368,37 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
 
     A topic is compacted if the user names it, if its known policy contains compact, or if its policy is
     unknown and the user sets one that contains compact. Its old segments are deleted afterwards if its stored
-    policy also contains delete, or if the user names the topic and sets such a policy.
+    policy also contains delete, or if the user names the topic and gives such a policy.
     """
     asked, is_named = request.policy, request.names(topic)
     try:
-        known, settings = cleanup_policy(facts), _settings(facts, request)
+        known = cleanup_policy(facts, request.default_policy)
+        limits = _Limits.of(facts, request, known)
     except InvalidConfigError as error:
         return CompactionPolicy(LogConfig(), f"its stored configuration is invalid: {error}")
-    stored = (known.values or frozenset()) if known.is_stored else frozenset()
+    values = known.values or frozenset()
     is_unknown = known.values is None and facts.unreadable is None
     is_explicit = is_named or (is_unknown and "compact" in (asked or ()))
-    if not is_explicit and "compact" not in (known.values or ()):
+    if not is_explicit and "compact" not in values:
         reason = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
         reason = facts.unreadable or reason
-        return CompactionPolicy(settings, f"{reason}; to compact it anyway, name the topic")
-    may_delete = {"compact", "delete"} <= stored or (is_named and "delete" in (asked or ()))
-    wants_delete = "delete" in (stored if asked is None else asked)
+        skipped = f"{reason}; to compact it anyway, name the topic"
+        return CompactionPolicy(limits.config, skipped, settings=(known.applied(),))
+    stored = values if known.is_stored else frozenset[str]()
+    given = values if asked is None and known.source == "given" and "compact" in values else asked
+    may_delete = {"compact", "delete"} <= stored or (is_named and "delete" in (given or ()))
+    wants_delete = "delete" in (stored if given is None else given)
     note = None
-    if asked is not None and wants_delete and not may_delete:
+    if given is not None and wants_delete and not may_delete:
         note = "old segments are kept; to delete them too, name the topic"
     policy = frozenset({"compact", "delete"} if may_delete and wants_delete else {"compact"})
-    return CompactionPolicy(replace(settings, cleanup_policy=policy), None, note)
-
-
-def _settings(facts: TopicFacts, request: Request) -> LogConfig:
-    settings = facts.settings().with_overrides(request.config)
-    if request.policy is None and "retention_ms" not in _fields_set(facts, request):
-        return replace(settings, retention_ms=-1)
-    return settings
-
-
-def _fields_set(facts: TopicFacts, request: Request) -> frozenset[str]:
-    """Return the attributes of LogConfig that the user or a stored configuration sets."""
-    return configured_fields(request.config).union(*map(configured_fields, facts.layers))
-
-
-def _policy_in(config: Mapping[str, object]) -> frozenset[str] | None:
-    if "cleanup_policy" not in configured_fields(config):
-        return None
-    names = ("cleanup.policy", "log.cleanup.policy")
-    return LogConfig().with_overrides({name: config[name] for name in names if name in config}).cleanup_policy
+    is_known = asked is None or policy == stored
+    settings = (
+        known.applied() if is_known else known.overridden_by(policy),
+        *map(limits.effective.applied, _COMPACTION_ATTRIBUTES),
+        *(limits.applied if "delete" in policy else ()),
+    )
+    return CompactionPolicy(replace(limits.config, cleanup_policy=policy), None, note, settings)
 
 
 def _not_stored(facts: TopicFacts) -> str:
@@ -310,10 +415,8 @@ def _evidence(known: CleanupPolicy) -> str:
         return "the topic has been compacted (cleaner-offset-checkpoint)"
     if known.source == "internal":
         return "the topic is internal to Kafka"
+    if known.source == "given":
+        return f"the log.cleanup.policy given is {known}"
     if known.source == "broker":
         return f"the broker's stored log.cleanup.policy is {known}"
     return f"its stored cleanup.policy is {known}"
-
-
-def _exempt(settings: LogConfig, rule: str, reason: str) -> RetentionPolicy:
-    return RetentionPolicy(replace(settings, cleanup_policy=frozenset()), Exemption(rule, reason))

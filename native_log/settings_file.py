@@ -54,14 +54,14 @@ def merge_settings(path: Path | None, given: Mapping[str, str]) -> dict[str, str
         given: settings given one by one, such as on the command line.
     """
     settings = {} if path is None else read_settings(path)
-    policy = Request(settings).policy
-    if policy is not None and "delete" in policy:
+    request = Request(settings)
+    if "delete" in (request.policy or ()) or "delete" in (request.default_policy or ()):
         names = [name for name in _POLICY_NAMES if name in settings]
         settings = {name: value for name, value in settings.items() if name not in names}
         if not any(name in given for name in _POLICY_NAMES):
             logger.warning(
                 "%s: %s is ignored, since a file cannot ask to delete from compacted topics; to do so, set "
-                "it on the command line and name the topic",
+                "cleanup.policy on the command line and name the topic",
                 path,
                 names[0],
             )

@@ -8,7 +8,9 @@ import pytest
 
 from native_log.config import InvalidConfigError
 from native_log.policies import (
+    CompactionPolicy,
     Request,
+    RetentionPolicy,
     TopicFacts,
     cleanup_policy,
     compaction_policy,
@@ -17,6 +19,8 @@ from native_log.policies import (
 
 DELETE, COMPACT, BOTH = ({"cleanup.policy": p} for p in ("delete", "compact", "compact,delete"))
 AGE = {"retention.ms": "5"}
+HOUR = {"log.retention.hours": "1"}
+BROKER_DELETE, BROKER_COMPACT = ({"log.cleanup.policy": p} for p in ("delete", "compact"))
 OLD_DIRECTORY = TopicFacts()
 CLEANED = TopicFacts(was_compacted=True)
 INTERNAL = TopicFacts(is_internal=True)
@@ -67,7 +71,28 @@ POLICY = "cleanup.policy"
         (stored(DELETE | AGE), {}, 5, 5),
         (stored(BOTH | AGE), {}, 5, 5),
         (stored(BOTH | AGE, was_compacted=True), {}, 5, 5),
-        (stored(DELETE | AGE), {"log.retention.hours": "1"}, 3_600_000, 3_600_000),
+        # A broker's name gives a default for what is not stored.
+        (stored(DELETE | AGE), HOUR, 5, 5),
+        (stored({"retention.ms": "-1"}), HOUR, -1, -1),
+        (stored({}), HOUR, 3_600_000, 3_600_000),
+        (stored({}, broker={"log.retention.ms": "7"}), HOUR, 7, 7),
+        (stored({}), HOUR | AGE, 5, 5),
+        (stored({}), HOUR | {"log.retention.minutes": "1", "log.retention.ms": "9"}, 9, 9),
+        (stored({}), HOUR | {"log.retention.minutes": "1"}, 60_000, 60_000),
+        (stored({}, broker={"retention.ms": "7"}), {}, POLICY, POLICY),  # no broker has such a setting
+        (OLD_DIRECTORY, HOUR, 3_600_000, 3_600_000),
+        (TopicFacts(broker={"log.retention.ms": "-1"}), HOUR, POLICY, POLICY),
+        (CLEANED, BROKER_DELETE | AGE, "compacted", "compacted"),
+        (INTERNAL, BROKER_DELETE | AGE, POLICY, POLICY),
+        (UNREADABLE, BROKER_DELETE | AGE, POLICY, POLICY),
+        (stored(COMPACT), BROKER_DELETE | AGE, "compacted", "compacted"),
+        (stored({}, broker={"log.cleanup.policy": "compact"}), BROKER_DELETE | AGE, *["compacted"] * 2),
+        (stored(DELETE | AGE), BROKER_COMPACT, 5, 5),
+        (stored(AGE), BROKER_COMPACT, "compacted", "compacted"),
+        (OLD_DIRECTORY, BROKER_COMPACT | AGE, "compacted", "compacted"),
+        (stored({}), BROKER_DELETE, WEEK, WEEK),
+        (stored(DELETE), BROKER_DELETE, POLICY, POLICY),
+        (stored({}), BROKER_COMPACT | DELETE | AGE, "compacted", 5),
         (stored(DELETE | AGE), COMPACT, "compacted", "compacted"),
         (stored(DELETE), {}, POLICY, POLICY),  # its retention may be in server.properties
         (stored(DELETE), DELETE, WEEK, WEEK),
@@ -124,6 +149,15 @@ def compacted(facts: TopicFacts, config: dict[str, str], *, named: bool) -> str:
         (stored(BOTH), {}, "compact,delete", "compact,delete"),
         (stored(BOTH), COMPACT, "compact", "compact"),
         (stored({"cleanup.policy": "archive"}), {}, "skipped", "skipped"),
+        # A broker's name gives a default for what is not stored.
+        (OLD_DIRECTORY, BROKER_COMPACT, "compact", "compact"),
+        (UNREADABLE, BROKER_COMPACT, "skipped", "compact"),
+        (stored({}), BROKER_COMPACT, "compact", "compact"),
+        (stored({}), {"log.cleanup.policy": "compact,delete"}, "compact!", "compact,delete"),
+        (stored({}), BROKER_DELETE, "skipped", "compact"),
+        (stored(DELETE), BROKER_COMPACT, "skipped", "compact"),
+        (stored(BOTH), BROKER_COMPACT, "compact,delete", "compact,delete"),
+        (stored(COMPACT), BROKER_DELETE, "compact", "compact"),
     ],
 )
 def test_compaction(facts: TopicFacts, config: dict[str, str], unnamed: str, named: str) -> None:
@@ -131,18 +165,80 @@ def test_compaction(facts: TopicFacts, config: dict[str, str], unnamed: str, nam
     assert compacted(facts, config, named=True) == named
 
 
-def test_given_settings_override_stored_ones_of_any_name() -> None:
+def test_the_settings_of_a_compaction_come_from_all_sources() -> None:
     facts = stored(
         COMPACT | {"min.cleanable.dirty.ratio": "0.1", "segment.bytes": "9000"},
         broker={"log.segment.bytes": "7000", "log.cleaner.delete.retention.ms": "3"},
     )
-    config = {"log.cleaner.min.cleanable.ratio": "0.2"}
+    config = {"log.cleaner.min.cleanable.ratio": "0.2", "min.compaction.lag.ms": "4"}
     effective = compaction_policy("t", facts, Request.of(None, config)).config
-    assert (effective.min_cleanable_dirty_ratio, effective.segment_bytes, effective.delete_retention_ms) == (
-        0.2,
-        9000,
-        3,
+    assert (effective.min_cleanable_dirty_ratio, effective.segment_bytes) == (0.1, 9000)
+    assert (effective.delete_retention_ms, effective.min_compaction_lag_ms) == (3, 4)
+
+
+def shown(policy: RetentionPolicy | CompactionPolicy) -> list[str]:
+    return [str(setting) for setting in policy.settings]
+
+
+def test_retention_reports_where_its_settings_come_from() -> None:
+    def of(facts: TopicFacts, config: dict[str, str], topics: str | None = None) -> list[str]:
+        return shown(retention_policy("t", facts, Request.of(topics, config)))
+
+    facts = stored({"retention.ms": "-1"}, broker={"log.retention.bytes": "9"})
+    default = "cleanup.policy=delete (default)"
+    assert of(facts, HOUR) == [
+        default,
+        "retention.ms=-1 (stored for topic)",
+        "retention.bytes=9 (stored for broker)",
+    ]
+    assert of(facts, AGE | {"retention.bytes": "9"}) == [
+        default,
+        "retention.ms=5 (given, overrides -1)",
+        "retention.bytes=9 (given)",
+    ]
+    assert of(stored({}), HOUR) == [
+        default,
+        "retention.ms=3600000 (given for broker)",
+        "retention.bytes (unknown)",
+    ]
+    assert of(stored(COMPACT), DELETE | AGE)[0] == "cleanup.policy=compact (stored for topic)"
+    assert of(stored(COMPACT), DELETE | AGE, "t") == [
+        "cleanup.policy=delete (given, overrides compact)",
+        "retention.ms=5 (given)",
+        "retention.bytes=-1 (default)",
+    ]
+    assert of(stored({}), BROKER_DELETE)[0] == "cleanup.policy=delete (given for broker)"
+    assert of(CLEANED, {})[0] == "cleanup.policy=compact (cleaner)"
+    assert of(INTERNAL, {})[0] == "cleanup.policy (internal)"
+    assert of(OLD_DIRECTORY, {})[:2] == ["cleanup.policy (unknown)", "retention.ms (unknown)"]
+    assert of(stored({"remote.storage.enable": "true"}), {})[-1] == (
+        "remote.storage.enable=true (stored for topic)"
     )
+
+
+def test_compaction_reports_where_its_settings_come_from() -> None:
+    def of(facts: TopicFacts, config: dict[str, str], topics: str | None = None) -> list[str]:
+        return shown(compaction_policy("t", facts, Request.of(topics, config)))
+
+    facts = stored(BOTH | {"delete.retention.ms": "3"}, broker={"log.segment.bytes": "7000"})
+    config = {"min.cleanable.dirty.ratio": "0", "log.cleaner.delete.retention.ms": "4"}
+    assert of(facts, config) == [
+        "cleanup.policy=compact,delete (stored for topic)",
+        "min.cleanable.dirty.ratio=0.0 (given)",
+        "min.compaction.lag.ms=0 (default)",
+        "max.compaction.lag.ms=9223372036854775807 (default)",
+        "delete.retention.ms=3 (stored for topic)",
+        "segment.bytes=7000 (stored for broker)",
+        "retention.ms (unknown)",
+        "retention.bytes (unknown)",
+    ]
+    assert of(stored(DELETE), {}) == ["cleanup.policy=delete (stored for topic)"]  # skipped
+    assert of(stored(DELETE), {}, "t")[0] == "cleanup.policy=delete (stored for topic)"
+    assert of(stored(BOTH), COMPACT)[0] == "cleanup.policy=compact (given, overrides compact,delete)"
+    assert of(stored(COMPACT), BOTH)[0] == "cleanup.policy=compact (stored for topic)"  # t is not named
+    assert of(stored(COMPACT), BOTH, "t")[0] == "cleanup.policy=compact,delete (given, overrides compact)"
+    assert of(OLD_DIRECTORY, COMPACT)[0] == "cleanup.policy=compact (given)"
+    assert of(stored({}), BROKER_COMPACT)[0] == "cleanup.policy=compact (given for broker)"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class WritePlan:
         options: the options of the write.
         columns: the positions of the columns to write.
         topics: the partitions of existing topics, in ascending order.
-        configs: the settings of those topics whose configuration is stored in the cluster's metadata.
+        configs: the settings of those existing topics for which the cluster's metadata has settings.
         now_ms: the timestamp of records without one.
     """
 
@@ -88,9 +88,9 @@ class WritePlan:
             if partition.topic in topics
         }
         configs = {
-            topic: topic_facts.settings().with_overrides(options.config)
+            topic: topic_facts.settings(options.config).config
             for topic, topic_facts in facts.items()
-            if topic_facts.stored is not None
+            if topic_facts.stored is not None or topic_facts.broker
         }
         job = WriteJob.begin(
             path, Owner.from_pid(_driver_pid()), name=stream, created_log_dir=created_log_dir

@@ -78,11 +78,12 @@ def compact(
     Args:
         path: log directories, or single partition directories. No broker may be running on them.
         topics: the topics to compact; None: all except Kafka's internal topics.
-        config: settings by the names of topic or broker settings (see native_log.config). They override a
-            topic's stored settings, with one exception: compact,delete deletes old segments only of topics
-            that `topics` names or whose stored policy it is. Then retention.ms (default: 7 days) and
-            retention.bytes (default: no limit) apply. log.cleaner.threads (default: one for each core) share
-            the memory log.cleaner.dedupe.buffer.size.
+        config: settings by the names of topic or broker settings (see native_log.config). Those by a topic's
+            own name override stored ones, with one exception: compact,delete deletes old segments only of
+            topics that `topics` names or whose stored policy it is. Then retention.ms (default: 7 days) and
+            retention.bytes (default: no limit) apply. Those by a broker's name
+            (log.cleaner.min.cleanable.ratio) are defaults for what is not stored. log.cleaner.threads
+            (default: one for each core) share the memory log.cleaner.dedupe.buffer.size.
         now_ms: the time from which delete horizons and lags are measured, in epoch ms; None: now.
         dry_run: change nothing, and report what would be done.
         exclude_topics: topics to leave out, even if `topics` names them.

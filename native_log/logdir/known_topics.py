@@ -64,27 +64,25 @@ class KnownTopics:
             for topic, topic_id in image.topic_ids.items()
         }
 
-    def settings(self, directory: PartitionDir, *overrides: Mapping[str, object]) -> LogConfig:
-        """Return the settings for writing to a partition: stored settings, then each of `overrides` in order.
+    def settings(self, directory: PartitionDir, *given: Mapping[str, object]) -> LogConfig:
+        """Return the settings for writing to a partition: see TopicFacts.settings.
 
-        Raises InvalidConfigError if a setting is invalid.
+        Raises InvalidConfigError if a stored setting is invalid.
         """
         try:
-            settings = self.facts(directory).settings()
+            return self.facts(directory).settings(*given).config
         except InvalidConfigError as error:
             raise InvalidConfigError(
                 f"{directory.path}: stored configuration of the topic: {error}"
             ) from None
-        for override in overrides:
-            settings = settings.with_overrides(override)
-        return settings
 
     def _look_up(
         self, topic: str, topic_id: str | None, log_dir: Path, image: ConfigsImage | str | None
     ) -> TopicFacts:
         stored: Mapping[str, str] | None = None
         broker: Mapping[str, str] | None = None
-        if image is not None and not isinstance(image, str):
+        # The log of the metadata has settings of its own (Kafka: KafkaRaftLog), which are not stored here.
+        if image is not None and not isinstance(image, str) and topic != METADATA_TOPIC:
             properties = self._directories[log_dir].meta_properties
             broker = image.broker_config(None if properties is None else properties.node_id)
             known_id = image.topic_ids.get(topic)

@@ -295,7 +295,8 @@ class LogDir(InternalTables):
             topic, partition: the partition.
             config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig. They
                 override the settings with which this object created the topic. Those override the settings in
-                the cluster metadata (see `topic_configs`), which is read at the first append.
+                the cluster metadata (see `topic_configs`), which is read at the first append. Settings by a
+                broker's name (log.segment.bytes) are defaults for what is neither given nor stored.
 
         Raises:
             UnknownTopicOrPartitionError; InvalidConfigError; TypeError.

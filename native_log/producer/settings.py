@@ -166,7 +166,7 @@ class ProducerConfig:
     num_partitions: int
     """The number of partitions of topics that are created."""
     topic_config: dict[str, object] = field(default_factory=dict)
-    """Settings of topics (see LogConfig), which override those that are stored."""
+    """Settings of topics (see LogConfig). Those by a topic's own name override stored ones."""
     ignored: tuple[str, ...] = ()
     """Names that are no settings of producers or topics, and need no broker."""
 

@@ -51,9 +51,10 @@ def retain(
         path: log directories, or single partition directories. No broker may be running on them.
         topics: the topics to process; None: all except Kafka's internal topics.
         config: settings by the names of topic or broker settings (see native_log.config): cleanup.policy,
-            retention.bytes, retention.ms, file.delete.delay.ms. They override a topic's stored settings. A
-            limit that is neither given nor stored deletes nothing, except that retention.ms is 7 days if
-            cleanup.policy is given.
+            retention.bytes, retention.ms, file.delete.delay.ms. Those by a topic's own name override stored
+            ones. Those by a broker's name (log.retention.hours) are defaults for what is not stored. A limit
+            that is neither given nor stored deletes nothing, except that retention.ms is 7 days if the policy
+            is given.
         now_ms: the time from which ages are measured, in epoch ms; None: now.
         dry_run: change nothing, and report what would be done.
         exclude_topics: topics to leave out, even if `topics` names them.

@@ -222,7 +222,7 @@ def _source_log(
     if state.unfinished is not None:
         end_offset = state.unfinished.log_end_offset(directory.path.name)
     try:
-        config = facts.settings()
+        config = facts.settings().config
     except InvalidConfigError:
         config = LogConfig()
     return SourceLog(

@@ -16,6 +16,7 @@ from native_log import (
     InvalidRecordError,
     KafkaLogError,
     LogDir,
+    RecordTooLargeError,
     compact,
     retain,
 )
@@ -200,6 +201,18 @@ def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
     assert deleted(retention_ms=1) == set()
 
 
+def test_the_default_of_a_broker_does_not_override_a_stored_retention(tmp_path: Path) -> None:
+    data = shutil.copytree(GOLDEN / "kafka-4.1/ret-time/before/data", tmp_path / "data")
+    store(data, "ret-time", {"retention.ms": "-1"})
+    for name in ("log.retention.hours", "log.retention.minutes", "log.retention.ms"):
+        before = LogDir(data).partition("ret-time", 0).log_start_offset
+        rows = retain(data, config={name: 1}).to_pylist()
+        assert {row["decision"] for row in rows} == {"kept"}
+        assert LogDir(data).partition("ret-time", 0).log_start_offset == before
+    rows = retain(data, config={"log.retention.hours": 1, "retention.ms": 1}, dry_run=True).to_pylist()
+    assert "retention.ms" in {row["rule"] for row in rows}
+
+
 RECORD = pa.record_batch({"value": [b"v"], "timestamp": [1]})
 
 
@@ -209,6 +222,19 @@ def test_appending_follows_the_stored_configuration(logs: Path) -> None:
         directory.partition("t", 0).append(RECORD)
     with LogDir(logs) as directory:
         log = directory.partition("t", 0, config={"cleanup.policy": "delete"})
+        log.append(RECORD, now_ms=99)
+        assert log.read(columns=["timestamp"]).read_all()["timestamp"].cast("int64").to_pylist() == [99_000]
+
+
+def test_appending_takes_a_given_default_of_a_broker_for_what_is_not_stored(logs: Path) -> None:
+    store(logs, "t", {"message.timestamp.type": "LogAppendTime"})
+    config = {"log.message.timestamp.type": "CreateTime", "message.max.bytes": 1}
+    with LogDir(logs) as directory:
+        log = directory.partition("t", 0, config=config)
+        with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
+            log.append(RECORD, now_ms=99)
+    with LogDir(logs) as directory:
+        log = directory.partition("t", 0, config=config | {"max.message.bytes": 1000})
         log.append(RECORD, now_ms=99)
         assert log.read(columns=["timestamp"]).read_all()["timestamp"].cast("int64").to_pylist() == [99_000]
 

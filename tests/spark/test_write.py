@@ -235,13 +235,20 @@ def test_a_topic_is_written_with_its_stored_configuration(tmp_path: Path) -> Non
     data = tmp_path / "logs"
     native_log.LogDir.create(data).create_topic("t")
     store(data, "t", {"cleanup.policy": "compact", "compression.type": "zstd", "segment.bytes": "5000"})
-    options = {"path": str(data), "kafka.compression.type": "lz4", "segment.bytes": "6000"}
+    options = {
+        "path": str(data),
+        "kafka.compression.type": "lz4",
+        "segment.bytes": "6000",
+        "log.cleanup.policy": "delete",  # a broker's default, which overrides no stored setting
+        "message.max.bytes": "70000",
+    }
     plan = WritePlan.begin(
         parse_write_options(options), StructType().add("value", "binary").add("topic", "string")
     )
     attempt = plan.attempt("1")
     encoding, config = attempt.topic_settings("t")
     assert (encoding.compression, config.is_compacted, config.segment_bytes) == ("zstd", True, 6000)
+    assert config.max_message_bytes == 70000
     encoding, config = attempt.topic_settings("new")
     assert (encoding.compression, config.is_compacted, config.segment_bytes) == ("lz4", False, 6000)
     with pytest.raises(native_log.InvalidRecordError, match="expected a key"):

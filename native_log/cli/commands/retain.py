@@ -38,6 +38,7 @@ def retain(
     file.delete.delay.ms later removes them.
 
     Missing settings are taken from the cluster's metadata in PATH (__cluster_metadata-0), topic by topic. A
+    setting with a broker's name, such as log.retention.hours, does not override what is stored there. A
     setting that is neither given nor stored deletes nothing. Compacted topics keep their segments, unless
     --topic names them and --conf sets cleanup.policy=delete (a file cannot).
     """
