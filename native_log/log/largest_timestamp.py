@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records import OffsetOrder, scan
+from native_log.records import scan
 from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.scan import max_batch_timestamp_ms
 from native_log.storage import DataFile
@@ -66,8 +66,7 @@ def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
 def _scan_whole(segment: LogSegment) -> int:
     """Return the largest timestamp of a small segment; -1 if it has none, or if a part is damaged."""
     with DataFile(str(segment.path)) as file:
-        order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
-        scanned = scan(file.read(0, segment.size_bytes), order=order)
+        scanned = scan(file.read(0, segment.size_bytes), order=segment.offset_order(file))
     return max_batch_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 
 

@@ -56,7 +56,8 @@ _OF_A_BROKER = Advice(
     ),
     disordered=(
         "Take the file from another replica. A broker serves the batches as they are, or empties the whole "
-        f"segment when it recovers it; kafkalog recover does the same. {DROP_MALFORMED}"
+        "segment when it recovers it; kafkalog recover does the same, but ends the log at an offset that is "
+        f"2^31 or more above the segment's base offset. {DROP_MALFORMED}"
     ),
     reindex="kafkalog reindex rebuilds it",
     epochs="Remove the file and run kafkalog recover --from-start, which rebuilds it from the batches",

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
-from native_log.records import OffsetOrder
-from native_log.segment.segment import LogSegment
+from native_log.segment.segment import LogSegment, offset_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from native_log.arguments import IsolationLevel
     from native_log.log.replicas.merged_source import MergedSource
+    from native_log.records import OffsetOrder
     from native_log.storage import DataFile
 
 SegmentId = tuple[int, int, int]
@@ -150,7 +150,7 @@ class SegmentSlice:
 
     def order(self, file: DataFile) -> OffsetOrder:
         """Return the known bounds of the batches' offsets, to check their order."""
-        return OffsetOrder(self.next_offset, self.end_offset, file.fileno())
+        return offset_order(file, self.base_offset, self.end_offset, self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.records import OffsetOrder
 from native_log.segment.damage import find_next_batch
 from native_log.segment.scan import BATCH_COLUMNS, int64s, scan_file, valid_batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.records import Scanned
+    from native_log.records import OffsetOrder, Scanned
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
 
@@ -120,7 +119,7 @@ class _TailScanner:
         size, base_offset = self.file.size_bytes, self.segment.base_offset
         previous_end, previous_batch, damage_position = next_offset, last_batch, None
         largest_ms: int | None = -1 if position == 0 else None
-        order = OffsetOrder(max(base_offset, next_offset or 0), self.segment.end_offset, self.file.fileno())
+        order = self.segment.offset_order(self.file, next_offset)
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
             for scanned in self._scan_from(position, order):

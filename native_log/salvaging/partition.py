@@ -248,7 +248,7 @@ class _LogCopy:
             self._transactions.lose()
         self._transactions.copy(batches)
         self._check_epochs(self._epoch_check.take(path, batches))
-        self._files.append(data, batches)
+        self._files.append(data)
         self._size_bytes += len(data)
 
     def _lose_file(self, segment: LogSegment, why: str) -> None:

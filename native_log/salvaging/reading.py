@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.records import Damage, DecodeOptions, OffsetOrder, decode, scan
+from native_log.records import Damage, DecodeOptions, decode, scan
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import damage_in, damaged_range
 from native_log.segment.scan import int32s, int64s
@@ -54,7 +54,7 @@ def read_valid_batches(
     Raises LogTruncatedError if the file becomes shorter meanwhile.
     """
     options = DecodeOptions(control=True, max_batch_bytes=max_batch_bytes)
-    order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
+    order = segment.offset_order(file)
     cursor, window = BatchCursor(file, 0, file.size_bytes, order), Window()
     while cursor.has_more:
         view, start = cursor.view(window), cursor.position

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, OffsetOrder, Scanned, find_batch
-from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import Batch, has_valid_crc, int64s, row, scan_file, valid_batch_at
 from native_log.storage import Window
 
@@ -219,7 +218,7 @@ def find_next_batch(
             view,
             base_position=position,
             min_offset=order.next_offset,
-            max_offset=min(order.next_offset + MAX_RELATIVE_OFFSET + 1, order.end_offset),
+            max_offset=order.end_offset,
             max_batch_bytes=min(max_batch_bytes, end - position) if budget > 0 else 0,
         )
         if candidate is None:

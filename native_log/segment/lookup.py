@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetOrder
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.damage import (
     DamagedRange,
     before_wrong_crc,
@@ -136,7 +136,7 @@ class SegmentLookup:
         """
         base_offset = self._segment.base_offset
         expected = base_offset if position == 0 else next_offset
-        order = OffsetOrder(max(base_offset, next_offset or 0), self._segment.end_offset, self.file.fileno())
+        order = self._segment.offset_order(self.file, next_offset)
         while position < self._end:
             last: Batch | None = None
             for scanned in scan_file(

@@ -160,7 +160,7 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
     """
     base, position = segment.base_offset, 0
     with DataFile(str(segment.path)) as file:
-        order = OffsetOrder(base, segment.end_offset, file.fileno())
+        order = segment.offset_order(file)
         while position < file.size_bytes:
             damage = None
             for checked in _check(file, position, order, check_records=True):
@@ -188,7 +188,7 @@ def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | N
 
 def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Checked]:
     """Check all batches, in any order of offsets. The first one out of order is the damage of one Checked."""
-    order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
+    order: OffsetOrder | None = segment.offset_order(file)
     position = 0
     while True:
         for checked in _check(file, position, order):
@@ -251,7 +251,8 @@ def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.Record
     if not batch["isValid"]:
         return batches.slice(0, first), crc_damage(batch, batch["sizeInBytes"])
     message = (
-        f"expected an offset from {base_offset} on, the segment's base offset, found {batch['lastOffset']}"
+        f"expected an offset from {base_offset} to {greatest}, which a segment of this base offset can have, "
+        f"found {batch['lastOffset']}"
     )
     damage = Damage("records", batch["position"], batch["sizeInBytes"], batch["lastOffset"], message)
     return batches.slice(0, first), damage

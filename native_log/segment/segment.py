@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from native_log.errors import LogTruncatedError
+from native_log.records import OffsetOrder
 from native_log.segment.files import MAX_OFFSET
-from native_log.segment.offset_index import OffsetIndex
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from native_log.segment.time_index import TimeIndex
 from native_log.segment.transaction_index import TransactionIndex
 from native_log.storage import DataFile
@@ -23,7 +24,8 @@ class LogSegment:
         log: name of the file with the batches: `.log`, or `.log.swap` after a crash.
         size_bytes, inode, mtime_ms: size, inode number and modification time of that file.
         index, time_index, transaction_index: names of the index files; None if there is no file.
-        end_offset: the base offset of the next segment. All offsets in this segment are lower.
+        end_offset: the base offset of the next segment. All offsets in this segment are lower. See also
+            `offset_order`.
     """
 
     directory: str
@@ -59,6 +61,15 @@ class LogSegment:
             path=file.path,
         )
 
+    def offset_order(self, file: DataFile, next_offset: int | None = None) -> OffsetOrder:
+        """Return what is known about the offsets of the batches.
+
+        Args:
+            file: the open file with the batches.
+            next_offset: the offset after the previous batches; None: there are none, or it is unknown.
+        """
+        return offset_order(file, self.base_offset, self.end_offset, next_offset)
+
     def load_offset_index(self) -> OffsetIndex:
         return OffsetIndex.load(self._path(self.index), self.base_offset)
 
@@ -77,3 +88,15 @@ class LogSegment:
 
     def _path(self, name: str | None) -> str | None:
         return None if name is None else f"{self.directory}/{name}"
+
+
+def offset_order(
+    file: DataFile, base_offset: int, end_offset: int, next_offset: int | None = None
+) -> OffsetOrder:
+    """Return what is known about the offsets of the batches in a segment. The other arguments are its fields.
+
+    No offset is 2^31 or more above the base offset, because no index entry can hold it: such a batch is
+    damaged. Only old brokers wrote it, when they compacted a log; newer ones split that segment.
+    """
+    limit = min(end_offset, base_offset + MAX_RELATIVE_OFFSET + 1)
+    return OffsetOrder(max(base_offset, next_offset or 0), limit, file.fileno())

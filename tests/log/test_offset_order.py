@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import native_log
+from native_log import LogDir
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
@@ -56,6 +58,10 @@ TWICE_AT_THE_END = Case({0: [batch(0), batch(3), batch(3)]}, (0, 2, 6), [*range(
 MANY_TWICE = Case(
     {0: [batch(i) for i in (0, 3, 6, 9, 0, 3, 6, 9, 12)], 15: [batch(15)]}, (0, 4, 12), [*range(18)]
 )
+BEYOND_THE_LIMIT = Case(
+    {0: [batch(0), batch(3)], 6: [batch(6), at(batch(9), 6 + 2**31)]}, (6, 1, 9), [*range(9)]
+)
+FAR_BEYOND_THE_LIMIT = Case({0: [batch(0), batch(3), at(batch(6), 6 + 2**40)]}, (0, 2, 6), [*range(6)])
 CASES = {
     "twice": TWICE,
     "raised": RAISED,
@@ -64,6 +70,8 @@ CASES = {
     "overlap": OVERLAP,
     "twice at the end": TWICE_AT_THE_END,
     "many twice": MANY_TWICE,
+    "beyond the limit": BEYOND_THE_LIMIT,
+    "far beyond the limit": FAR_BEYOND_THE_LIMIT,
 }
 
 
@@ -155,6 +163,30 @@ def test_lookups_skip_it(case: Case, tmp_path: Path) -> None:
                 continue
             read = offsets(log.read(start, end, ["offset"], mode="dropMalformed"))
             assert read == [offset for offset in case.rows if start <= offset < end]
+
+
+@pytest.mark.parametrize("raised_by", [2**31, 2**40, 2**62])
+def test_nothing_is_appended_after_an_offset_beyond_the_limit(raised_by: int, tmp_path: Path) -> None:
+    """The limit is the greatest offset that an entry of the segment's offset index can hold."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    with PartitionLog.open(path) as log:
+        for value in (b"0", b"1"):
+            log.append(pa.table({"value": [value]}))
+    file = path / file_name(0, "log")
+    data = file.read_bytes()
+    half = len(data) // 2
+    file.write_bytes(data[:half] + at(data[half:], 1 + raised_by))
+    followed = PartitionLog.open(path).follow(0, ["offset"], timeout_ms=0, mode="dropMalformed")
+    assert offsets(followed) == [0]
+    before = file.read_bytes()
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    with (
+        LogDir(tmp_path).partition("t", 0) as log,
+        pytest.raises(CorruptRecordError, match=f"from 1 to before {2**31}"),
+    ):
+        log.append(pa.table({"value": [b"2"]}))
+    assert file.read_bytes() == before
 
 
 class Recovered(NamedTuple):

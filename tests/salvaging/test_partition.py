@@ -185,10 +185,11 @@ def test_an_empty_log_keeps_its_offsets(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (5000, 5000)
 
 
-def test_offsets_too_far_apart_for_a_segment_split_it(tmp_path: Path) -> None:
-    content = [batch(0), batch(2**31 - 2), batch(2**32)]
-    salvage(tmp_path, {0: content})
-    assert batches(tmp_path / "copy/t-0") == content
+def test_offsets_that_no_index_entry_can_hold_are_lost(tmp_path: Path) -> None:
+    content = [batch(0), batch(2**31 - 3), batch(2**31), batch(2**32)]
+    found = salvage(tmp_path, {0: content})
+    assert batches(tmp_path / "copy/t-0") == content[:2]
+    assert ("lost", "order", 2**31, None) in found
     assert native_log.verify(tmp_path / "copy").to_pylist() == []
 
 

@@ -65,7 +65,7 @@ impl<'a> Order<'a> {
         } else if last < first {
             format!("from {first} on")
         } else if last >= self.end {
-            format!("from {next} to before {}, where the next segment begins", self.end)
+            format!("from {next} to before {}, the limit of its segment", self.end)
         } else if let Some(following) = self.skipped_batch(claim) {
             format!("from {next} to before {following}, where the next batch begins")
         } else {

@@ -44,7 +44,7 @@ class OrderCheck:
         elif last < first:
             expected = f"from {first} on"
         elif last >= self._end_offset:
-            expected = f"from {least} to before {self._end_offset}, where the next segment begins"
+            expected = f"from {least} to before {self._end_offset}, the limit of its segment"
         elif (next_batch := self._skipped_offset(header, rest)) is not None:
             expected = f"from {least} to before {next_batch}, where the next batch begins"
         else:
