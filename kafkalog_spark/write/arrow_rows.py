@@ -64,7 +64,7 @@ def _find_arrow_type(field: StructField) -> pa.DataType | None:
         type_ = arrow_type(field.dataType)
     except KeyError:
         return None
-    return None if pa.types.is_nested(type_) and field.name != "headers" else type_
+    return None if pa.types.is_nested(type_) and field.name.lower() != "headers" else type_
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:

@@ -53,6 +53,13 @@ def publish(
         batch_id: the batch of a stream. Its job is that of the messages: `plan` may be a later one.
     """
     commits = [message for message in messages if isinstance(message, TaskCommit)]
+    unknown_columns = next((message.unknown_columns for message in commits), ())
+    if unknown_columns:
+        logger.warning(
+            "%s: the DataFrame has columns that are not written, because no record has them: %s (expected: "
+            "value, key, headers, timestamp, topic, partition)",
+            *(plan.job.log_dir, ", ".join(unknown_columns)),
+        )
     query_id = next((message.query_id for message in commits), None)
     job = plan.job if batch_id is None or not commits else commits[0].job
     staged = [file for message in commits for file in message.staged]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
-from kafkalog_spark.write.columns import SinkColumns
+from kafkalog_spark.write.columns import ColumnResolution
 from native_log.checkpoints.lock import LogDirLock, lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.config import LogConfig
@@ -38,7 +38,7 @@ class WritePlan:
     Attributes:
         job: the job, which is in progress.
         options: the options of the write.
-        columns: the positions of the columns to write.
+        columns: the columns to write, once a task knows whether names are case-sensitive.
         topics: the partitions of existing topics, in ascending order.
         configs: the settings of those existing topics for which the cluster's metadata has settings.
         now_ms: the timestamp of records without one.
@@ -46,7 +46,7 @@ class WritePlan:
 
     job: WriteJob
     options: WriteOptions
-    columns: SinkColumns
+    columns: ColumnResolution
     topics: dict[str, tuple[int, ...]]
     configs: dict[str, LogConfig]
     now_ms: int
@@ -63,7 +63,7 @@ class WritePlan:
         Raises OptionError; InvalidTopicError; NotALogDirError; LogDirInUseError if a broker runs on the log
         directory; OSError.
         """
-        columns = SinkColumns.from_schema(
+        columns = ColumnResolution.from_schema(
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
         if options.topic is not None:

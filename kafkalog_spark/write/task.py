@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafkalog_spark.write.columns import SinkColumns
     from kafkalog_spark.write.plan import WritePlan
     from native_log.publish.job import WriteJob
     from native_log.publish.partitioning import Partitioner
@@ -34,22 +35,25 @@ class TaskCommit(WriterCommitMessage):
         job: the job of the task.
         staged: the files that the task staged.
         query_id: id of the streaming query; None in a batch query.
+        unknown_columns: names of columns that were not written, because the sink does not know them.
     """
 
     job: WriteJob
     staged: tuple[StagedFile, ...]
     query_id: str | None
+    unknown_columns: tuple[str, ...] = ()
 
 
 def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
     """Stage all rows of a task. If the task fails, its files are removed; if it is killed, they remain."""
     plan.check_visible()
     context = TaskContext.get()
+    columns = plan.columns.resolve(_is_case_sensitive(context))
     # Task attempt ids are unique within a Spark application only, hence the pid and the random part.
     number = f"{context.partitionId():06d}-{context.taskAttemptId()}-" if context is not None else ""
     writer = StagingWriter(plan.attempt(f"{number}{os.getpid()}{uuid.uuid4().hex[:8]}"))
     try:
-        rows = _RowWriter(plan, writer, session_time_zone(context))
+        rows = _RowWriter(plan, columns, writer, session_time_zone(context))
         # Fetch the next batch early: Spark's JVM produces rows only while this side reads them.
         for batch in prefetch(batches):
             rows.write(batch)
@@ -58,20 +62,27 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
         writer.abort()
         raise
     query_id = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-    return TaskCommit(plan.job, tuple(staged), query_id)
+    return TaskCommit(plan.job, tuple(staged), query_id, columns.unknown)
+
+
+def _is_case_sensitive(context: TaskContext | None) -> bool:
+    """Return the session's spark.sql.caseSensitive. Spark sends it to tasks only if it is set."""
+    setting = context.getLocalProperty("spark.sql.caseSensitive") if context is not None else None
+    return setting is not None and setting.lower() == "true"
 
 
 class _RowWriter:
     """Distribute rows over the partitions of their topics."""
 
-    def __init__(self, plan: WritePlan, writer: StagingWriter, time_zone: str) -> None:
+    def __init__(self, plan: WritePlan, columns: SinkColumns, writer: StagingWriter, time_zone: str) -> None:
         self._plan = plan
+        self._columns = columns
         self._time_zone = time_zone
         self._writer = writer
         self._partitioners: dict[str, Partitioner] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = self._plan.columns
+        columns = self._columns
         records = columns.select(batch, self._time_zone)
         self._plan.options.producer.check(records)
         explicit = None if columns.partition is None else batch.column(columns.partition)
