@@ -95,7 +95,7 @@ def partition_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
         "logStartOffset": log.log_start_offset,
         "localLogStartOffset": log.local_log_start_offset,
         "logEndOffset": log.log_end_offset,
-        "highWatermark": log.high_watermark,
+        "highWatermark": log.checkpointed_high_watermark,
         "segmentCount": len(log.segments),
         "sizeInBytes": log.size_bytes,
         "invalidBytes": log.invalid_bytes,

@@ -76,7 +76,8 @@ PARTITIONS = pa.schema(
         ),
     ]
 )
-"""`config` is the topic's configuration in the cluster metadata, or null if the metadata does not have the
+"""`highWatermark` is the checkpointed one, or null if the checkpoint has no entry for the partition.
+`config` is the topic's configuration in the cluster metadata, or null if the metadata does not have the
 topic or is not there. `cleanupPolicy` comes from that configuration or from another source. `policySource`
 names the source: topic, broker, default, cleaner or internal (see native_log.policies.CleanupPolicy)."""
 

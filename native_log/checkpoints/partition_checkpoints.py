@@ -14,7 +14,11 @@ class PartitionCheckpoints:
 
     Attributes:
         log_start_offset: the log start offset after DeleteRecords or retention; None: no entry.
-        high_watermark: the high watermark some seconds ago, and so a lower bound; None: no entry.
+        high_watermark: the offset up to which (exclusive) a log with `live` is read: the checkpointed high
+            watermark, 0 if replication-offset-checkpoint has no entry yet, or the end that an unfinished
+            write found; None: there is no such file.
+        checkpointed_high_watermark: the entry in replication-offset-checkpoint, which is some seconds old and
+            so a lower bound; None: no entry.
         recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.
         first_dirty_offset: the offset up to which (exclusive) the log was compacted; None: no entry.
         live: a broker has the directory open. The log is then read up to the high watermark, because records
@@ -26,6 +30,7 @@ class PartitionCheckpoints:
 
     log_start_offset: int | None = None
     high_watermark: int | None = None
+    checkpointed_high_watermark: int | None = None
     recovery_point: int | None = None
     first_dirty_offset: int | None = None
     live: bool = False

@@ -38,6 +38,7 @@ class PartitionRow:
     """A partition.
 
     Attributes:
+        high_watermark: the checkpointed one; None: no entry.
         first_timestamp_ms, last_timestamp_ms: of its first and last record, in epoch ms; None: no record.
     """
 
@@ -45,7 +46,7 @@ class PartitionRow:
     log_start_offset: int
     local_log_start_offset: int
     log_end_offset: int
-    high_watermark: int
+    high_watermark: int | None
     size_bytes: int
     segments: int
     first_timestamp_ms: int | None
@@ -60,7 +61,7 @@ class PartitionRow:
             log.log_start_offset,
             log.local_log_start_offset,
             log.log_end_offset,
-            log.high_watermark,
+            log.checkpointed_high_watermark,
             sum(segment.size_bytes for segment in log.segments),
             len(log.segments),
             first,
@@ -169,7 +170,7 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
         row.directory.partition,
         row.local_log_start_offset,
         row.log_end_offset,
-        row.high_watermark,
+        "–" if row.high_watermark is None else row.high_watermark,
         format_size(row.size_bytes),
         row.segments,
         format_time_ms(row.first_timestamp_ms),

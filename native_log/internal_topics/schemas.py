@@ -65,10 +65,11 @@ LAG_SCHEMA = pa.schema(
 )
 """The columns of CONSUMER_OFFSETS_SCHEMA, and
 
-- `logEndOffset`: the high watermark of the partition, as kafka-consumer-groups shows it; null if the log
-  directories do not contain the partition;
+- `logEndOffset`: the high watermark of the partition, as kafka-consumer-groups shows it: the checkpointed
+  one, at most the offset at which the log ends; the end of the log if no high watermark is checkpointed; null
+  if the log directories do not contain the partition;
 - `lag`: `logEndOffset` - `offset`. It is negative if the log was truncated or replaced since the commit, or
-  if a broker has not yet checkpointed the high watermark."""
+  if the broker has not yet checkpointed the high watermark."""
 
 _ASSIGNMENT = _list(
     pa.struct(

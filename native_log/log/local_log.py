@@ -58,8 +58,9 @@ class LocalLog:
         local_log_start_offset: the first offset of the log in the segments of this directory. It is greater
             than log_start_offset if the records before it are in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
-        high_watermark: the first offset that a consumer does not get. It is the checkpointed high watermark
-            while a broker has the directory open, else the log end offset, as after a restart of the broker.
+        high_watermark: the first offset that is not read. It is the checkpointed high watermark while a
+            broker has the directory open, else the log end offset: what a consumer gets after this broker has
+            started as the leader, and no other replica has a longer log.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         locations: remembers where offsets were found; None: nothing is remembered.
         merged: the copies from which the log is merged; None: it is in one directory.
@@ -194,6 +195,15 @@ class LocalLog:
                 f"its high watermark was {self.checkpoints.high_watermark} (replication-offset-checkpoint)"
             )
         return f"the log ends at offset {self.log_end_offset}, but {'; '.join(signs)}" if signs else None
+
+    @property
+    def checkpointed_high_watermark(self) -> int | None:
+        """The high watermark that the broker stored last, in replication-offset-checkpoint; None: no entry.
+
+        All in-sync replicas had the records below it. It is up to five seconds old, so there may be more such
+        records. It is greater than the log end offset if this directory lost its end.
+        """
+        return self.checkpoints.checkpointed_high_watermark
 
     @property
     def size_bytes(self) -> int:

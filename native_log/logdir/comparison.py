@@ -202,7 +202,7 @@ def _compare(copy: InspectedCopy, leader: InspectedCopy, agreed: int) -> Iterato
     for kind, own, expected in (
         ("log-start-offset", ours.log_start_offset, theirs.log_start_offset),
         ("log-end-offset", ours.log_end_offset, theirs.log_end_offset),
-        ("high-watermark", ours.checkpoints.high_watermark, theirs.checkpoints.high_watermark),
+        ("high-watermark", ours.checkpointed_high_watermark, theirs.checkpointed_high_watermark),
     ):
         if own != expected:
             text = f"{_offset_text(own)}, in the leading copy {_offset_text(expected)}"

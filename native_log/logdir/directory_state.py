@@ -76,7 +76,7 @@ class DirectoryState:
     ) -> PartitionCheckpoints:
         """Return the checkpoints of a partition in this log directory.
 
-        No file is opened, unless the log may begin in remote storage: see RemoteStarts.
+        No file is opened, unless the log may begin in remote storage.
 
         Args:
             directory: the partition.
@@ -98,6 +98,7 @@ class DirectoryState:
         return PartitionCheckpoints(
             log_start_offset=start,
             high_watermark=limit,
+            checkpointed_high_watermark=saved.high_watermarks.get(key),
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
             live=is_live,

@@ -48,6 +48,9 @@ class InternalTables(ABC):
     @abstractmethod
     def partition(self, topic: str, partition: int) -> PartitionLog: ...
 
+    @abstractmethod
+    def lag_end_offset(self, log: PartitionLog) -> int: ...
+
     @property
     @abstractmethod
     def topic_ids(self) -> dict[str, str]: ...
@@ -99,6 +102,8 @@ class InternalTables(ABC):
         mode: Mode = "failFast",
     ) -> pa.RecordBatchReader:
         """Return the latest `consumer_offsets`, with the ends of the logs and the lag, as LAG_SCHEMA.
+
+        The lag is counted up to the checkpointed high watermarks: see `lag_end_offset`.
 
         Args:
             now_ms, offsets_retention_minutes: see `consumer_offsets`.
@@ -222,7 +227,7 @@ class InternalTables(ABC):
 
 
 def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[str, int], int]:
-    """Return the high watermarks of all partitions, by topic and partition.
+    """Return the offsets up to which lag is counted, by topic and partition: see LogDir.lag_end_offset.
 
     Args:
         log_dir: contains the partitions.
@@ -235,7 +240,7 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
     for topic, partitions in log_dir.topics().items():
         for partition in partitions:
             try:
-                offsets[topic, partition] = log_dir.partition(topic, partition).high_watermark
+                offsets[topic, partition] = log_dir.lag_end_offset(log_dir.partition(topic, partition))
             except KafkaLogError as error:
                 if mode == "failFast":
                     raise

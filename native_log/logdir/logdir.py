@@ -333,6 +333,18 @@ class LogDir(InternalTables):
             for directory in self._candidates.all_of(partition.key) or [partition]
         ]
 
+    def lag_end_offset(self, log: PartitionLog) -> int:
+        """Return the offset up to which (exclusive) the lag of groups in a log is counted.
+
+        This is the high watermark, as in kafka-consumer-groups: the checkpointed one, at most the offset at
+        which the log ends. If no high watermark is checkpointed, or with high_watermark="ignore", it is the
+        end of the log.
+        """
+        end, saved = log.high_watermark, log.checkpointed_high_watermark
+        if saved is None or self._high_watermark == "ignore":
+            return end
+        return max(log.local_log_start_offset, min(saved, end))
+
     def may_be_compacted(self, topic: str, partition: int) -> bool:
         """Return whether compaction may have removed records from one of the copies of a partition."""
         facts = map(self.topic_facts, self.copies(topic, partition))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.errors import KafkaLogError, error_message
@@ -25,8 +25,17 @@ MAX_TOPIC_BYTES = 256 << 20
 """Without `batches`, a larger internal topic is not read."""
 _ENDED = {"Empty", "CompleteCommit", "CompleteAbort", "Dead"}
 
-Offsets = tuple[int, int]
-"""The log start offset and the high watermark of a partition."""
+
+class Offsets(NamedTuple):
+    """The offsets of a partition.
+
+    Attributes:
+        lag_end: where the lag of groups ends: see LogDir.lag_end_offset.
+    """
+
+    log_start: int
+    lag_end: int
+    log_end: int
 
 
 def read_coordinators(
@@ -88,7 +97,7 @@ class _Reading:
 
     @cached_property
     def _ends(self) -> Mapping[tuple[str, int], int]:
-        return {key: end for key, (_, end) in self._offsets.items()}
+        return {key: offsets.lag_end for key, offsets in self._offsets.items()}
 
     def groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
         groups: dict[str, GroupFigures] = {}
@@ -155,7 +164,7 @@ def add_commit(
     """
     group = replace(group, expired=group.expired + (row["state"] == "expired"))
     log = offsets.get((row["topic"], row["partition"]))
-    lag = None if log is None or row["offset"] is None else log[1] - row["offset"]
+    lag = None if log is None or row["offset"] is None else log.lag_end - row["offset"]
     name = f"{row['topic']}-{row['partition']}"
     return _add_offset(group, name, row["offset"], lag, log, _epoch_ms(row["commitTimestamp"]))
 
@@ -203,7 +212,6 @@ def _add_offset(
     )
     if log is None or offset is None or lag is None:
         return group
-    start, end = log
     lag = max(0, lag)
     largest = group.largest_lag
     if lag and (largest is None or lag > largest[0]):
@@ -213,8 +221,8 @@ def _add_offset(
         known=group.known + 1,
         lag=group.lag + lag,
         largest_lag=largest,
-        below_start=group.below_start + (offset < start),
-        beyond_end=group.beyond_end + (offset > end),
+        below_start=group.below_start + (offset < log.log_start),
+        beyond_end=group.beyond_end + (offset > log.log_end),
     )
 
 

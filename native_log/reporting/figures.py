@@ -99,6 +99,8 @@ class PartitionFigures:
     Attributes:
         log_start_offset: the first offset of the log; it may be in tiered storage.
         local_log_start_offset: the first offset in local segments.
+        high_watermark: the checkpointed one; None: no entry.
+        lag_end_offset: where the lag of groups ends: see LogDir.lag_end_offset.
         first_timestamp_ms, last_timestamp_ms: of its first batch and of its last one; None: unknown.
         segment_sizes: the size of each segment, in the order of their offsets. The last one is the active
             segment.
@@ -123,7 +125,8 @@ class PartitionFigures:
     log_start_offset: int
     local_log_start_offset: int
     log_end_offset: int
-    high_watermark: int
+    high_watermark: int | None
+    lag_end_offset: int
     size_bytes: int
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None

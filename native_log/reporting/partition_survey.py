@@ -84,7 +84,14 @@ def survey_partitions(
     def survey(directory: PartitionDir, topic: TopicPolicy) -> PartitionSurvey:
         try:
             log = log_dir.partition(directory.topic, directory.partition)
-            figures = describe_partition(log, topic.name, topic.compaction, limits=limits, now_ms=now_ms)
+            figures = describe_partition(
+                log,
+                topic.name,
+                topic.compaction,
+                lag_end_offset=log_dir.lag_end_offset(log),
+                limits=limits,
+                now_ms=now_ms,
+            )
         except (KafkaLogError, OSError) as error:
             return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
         return PartitionSurvey(figures, _sample_place(log))

@@ -30,6 +30,7 @@ def describe_partition(
     policy: str | None,
     compaction: CompactionPolicy,
     *,
+    lag_end_offset: int,
     limits: Limits | None,
     now_ms: int,
 ) -> PartitionFigures:
@@ -39,6 +40,7 @@ def describe_partition(
         log: its log.
         policy: the cleanup.policy of the topic; None: unknown.
         compaction: whether and how the topic is compacted.
+        lag_end_offset: where the lag of groups ends: see LogDir.lag_end_offset.
         limits: how much of the log to read. Times come from the last entries of time indexes, and from the
             first and the last batch. None: read the headers of all batches.
         now_ms: the time from which ages are measured.
@@ -55,7 +57,8 @@ def describe_partition(
         log_start_offset=log.log_start_offset,
         local_log_start_offset=log.local_log_start_offset,
         log_end_offset=log.log_end_offset,
-        high_watermark=log.high_watermark,
+        high_watermark=log.checkpointed_high_watermark,
+        lag_end_offset=lag_end_offset,
         size_bytes=sum(sizes),
         segment_sizes=sizes,
         policy=policy,

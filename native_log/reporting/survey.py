@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from native_log.logdir.maintenance import decide_policies
 from native_log.reporting.checks import find_problems
-from native_log.reporting.coordinators import read_coordinators
+from native_log.reporting.coordinators import Offsets, read_coordinators
 from native_log.reporting.directories import describe_directory
 from native_log.reporting.dry_runs import try_compaction, try_retention
 from native_log.reporting.figures import ReportFigures
@@ -54,7 +54,9 @@ def survey(
     )
     described = tuple(survey.figures for survey in surveys if survey.figures is not None)
     offsets = {
-        (figures.topic, figures.partition): (figures.log_start_offset, figures.high_watermark)
+        (figures.topic, figures.partition): Offsets(
+            figures.log_start_offset, figures.lag_end_offset, figures.log_end_offset
+        )
         for figures in described
     }
     return ReportFigures(

@@ -31,6 +31,7 @@ def partition(topic: str = "orders", number: int = 0, **changes: Any) -> Partiti
         local_log_start_offset=0,
         log_end_offset=100,
         high_watermark=100,
+        lag_end_offset=100,
         size_bytes=1000,
         first_timestamp_ms=NOW_MS - DAY_MS,
         last_timestamp_ms=NOW_MS - HOUR_MS,

@@ -30,7 +30,8 @@ def groups(
 ) -> None:
     """List the groups in __consumer_offsets, or describe some of them as kafka-consumer-groups does.
 
-    LAG is the sum for all partitions whose logs are in the directories. A broker has only some groups: give
+    LAG is the checkpointed high watermark minus the committed offset, added up for all partitions whose logs
+    are in the directories. A broker has only some groups: give
     the directories of all brokers for all of them. OFFSET is the committed offset, or the start offset of a
     share group.
 

@@ -28,8 +28,9 @@ def ls(
 ) -> None:
     """List log directories and their partitions.
 
-    START is the first offset that can be read, END the offset after the last one, and HW the high watermark.
-    The times are those of the first and the last record.
+    START is the first offset that can be read, and END the offset after the last record. HW is the high
+    watermark that the broker checkpointed last: all in-sync replicas had the records below it. The times are
+    those of the first and the last record.
     """
     from native_log.cli import listing
     from native_log.logdir import LogDir

@@ -63,6 +63,11 @@ def merged_source(
     """Return the merged log that is planned. `logs` and `is_compacted` are those of `merge`."""
     paths = [str(log.path) for log in logs]
     checkpoints = [log.checkpoints for log in logs]
+    known = [
+        each.checkpointed_high_watermark
+        for each in checkpoints
+        if each.checkpointed_high_watermark is not None
+    ]
     starts = [own.log_start_offset for own in checkpoints if own.log_start_offset is not None]
     is_live = any(own.live for own in checkpoints)
     # Bytes after the end of a live log may be those of a batch that is being written.
@@ -81,6 +86,7 @@ def merged_source(
         PartitionCheckpoints(
             log_start_offset=max(starts, default=None),
             high_watermark=plan.high_watermark,
+            checkpointed_high_watermark=max(known, default=None),
             live=is_live,
             clean_shutdown=checkpoints[plan.leader].clean_shutdown,
         ),

@@ -32,8 +32,9 @@ def _paragraphs(groups: Sequence[GroupFigures], unread: Mapping[str, str]) -> li
     paragraphs = [
         (
             "Lag is the high watermark of a partition minus the committed offset, summed over the "
-            "partitions in these directories. A single broker has only some of the groups and partitions: "
-            "for all of them, make a report over the directories of all brokers."
+            "partitions in these directories. The high watermark is the one that the broker checkpointed "
+            "last, or the end of the log if there is none. A single broker has only some of the groups and "
+            "partitions: for all of them, make a report over the directories of all brokers."
         )
     ]
     elsewhere = sum(group.partitions - group.known for group in groups)

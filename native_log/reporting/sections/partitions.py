@@ -86,7 +86,7 @@ def _largest(partitions: Sequence[PartitionFigures]) -> Table:
             number(len(partition.segment_sizes)),
             number(partition.local_log_start_offset),
             number(partition.log_end_offset),
-            number(partition.high_watermark),
+            "–" if partition.high_watermark is None else number(partition.high_watermark),
         ),
         numbers=range(1, 6),
         noun="partition",
