@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -17,4 +18,9 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)  # a usage error: 1 would say that data is damaged
-    kafkalog.main(prog_name="kafkalog")
+    try:
+        kafkalog.main(prog_name="kafkalog")
+    finally:
+        # The work is done, or was interrupted already. Ctrl-C during the exit of the interpreter would print
+        # a KeyboardInterrupt of Python's own code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -66,6 +66,7 @@ def kafkalog(ctx: click.Context) -> None:
          written
       2  wrong usage, path or permission; the directory is in use
       3  the confirmation was declined; nothing changed
+    130  interrupted by Ctrl-C
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -10,10 +10,12 @@ import click
 
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from native_log.cli.escapes import printable
+from native_log.cli.hidden_records import warn_of_hidden_records
 from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError
 from native_log.internal_topics.schemas import LAG_SCHEMA
+from native_log.logdir.internal_tables import internal_logs
 from native_log.sizes import format_count
 from native_log.times import format_time_ms
 
@@ -55,6 +57,7 @@ def list_groups(log_dir: LogDir, names: Collection[str] = ()) -> GroupListing:
         UsageError: there is no group of a name.
         UnknownTopicOrPartitionError: there are no groups.
     """
+    warn_of_hidden_records(log_dir, internal_logs(log_dir, OFFSETS_TOPIC))
     undecodable: dict[tuple[str, int, int], Row] = {}
 
     def decoded(topic: str, reader: pa.RecordBatchReader) -> Iterator[Row]:

@@ -11,6 +11,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.cli.hidden_records import warn_of_hidden_records
 from native_log.cli.progress import show_progress
 from native_log.cli.record_filter import RecordFilter
 from native_log.cli.rendering import Rendering
@@ -140,6 +141,8 @@ def print_records(
     if followed is not None:
         batches = chain(batches, _follow(log_dir, ranges, query, schema.names, followed))
     batches = limit_rows(batches, limit)
+    if followed is None and limit != 0:
+        batches = _warn_if_empty(batches, log_dir, logs)
     if isinstance(rendering, Rendering):
         for batch in batches:
             for text in rendering.render(batch):
@@ -152,6 +155,18 @@ def print_records(
                 stream.write_batch(batch)
                 if followed is not None:
                     output.flush()
+
+
+def _warn_if_empty(
+    batches: Iterable[pa.RecordBatch], log_dir: LogDir, logs: Sequence[PartitionLog]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches. If they have no rows, warn of records that are not read yet."""
+    is_empty = True
+    for batch in batches:
+        is_empty = is_empty and batch.num_rows == 0
+        yield batch
+    if is_empty:
+        warn_of_hidden_records(log_dir, logs)
 
 
 _Range = tuple["PartitionLog", int, int]

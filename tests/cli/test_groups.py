@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
@@ -49,6 +50,18 @@ def test_the_description_of_groups() -> None:
     assert first.split()[7:9] == ["billing-1", "/127.0.0.1"]
     assert second.split()[:5] == ["orders", "1", "10", "316", "306"]
     assert audit.startswith("audit  (consumer group, Stable, epoch 1, 1 member)")
+
+
+def test_commits_above_the_checkpointed_high_watermark(tmp_path: Path) -> None:
+    """A broker that has just started has not checkpointed it yet."""
+    data = shutil.copytree(SAMPLE, tmp_path / "logs")
+    (data / "replication-offset-checkpoint").write_text("0\n1\norders 0 200\n")
+    result = run(data, "--high-watermark", "checkpoint")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    assert result.stderr == (
+        "kafkalog: 15 offsets are not read in 1 partition: above the high watermark that the broker "
+        "checkpointed last, which it does every 5 seconds; try again, or use --high-watermark ignore\n"
+    )
 
 
 def test_json() -> None:

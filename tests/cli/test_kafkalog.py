@@ -71,6 +71,29 @@ def golden_rows(
     return read_rows(folder / (committed or expected["rows"])["file"])
 
 
+class TestRecordsAboveTheHighWatermark:
+    """A broker that has just started has not checkpointed its high watermarks yet."""
+
+    @pytest.fixture
+    def data(self, golden_copy: Callable[[str], Path]) -> Path:
+        data = golden_copy("kafka-4.1/whole-broker")
+        (data / "replication-offset-checkpoint").write_text("0\n1\nevents 0 5\n")
+        return data
+
+    def test_nothing_but_a_reason_is_printed(self, data: Path) -> None:
+        result = run("cat", data, "-t", "state", "-t", "payments", "--high-watermark", "checkpoint")
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr.startswith("kafkalog: 501 offsets are not read in 2 partitions: above the high")
+        assert result.stderr.count("\n") == 1
+
+    def test_there_is_no_reason_if_records_are_printed(self, data: Path) -> None:
+        result = run("cat", data, "-t", "events", "--high-watermark", "checkpoint")
+        assert (len(result.stdout.splitlines()), result.stderr) == (5, "")
+
+    def test_records_that_do_not_match_are_read(self) -> None:
+        assert output("cat", WHOLE_BROKER, "-t", "state", "--key", "nokey") == ""
+
+
 class TestVersion:
     def test_version_and_implementation(self) -> None:
         assert output("--version") == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import errno
+import re
+import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
+from markdown_blocks import ROOT
 
 from native_log import cli, errors
+from native_log.cli import runner
 from native_log.cli.app import kafkalog
 from native_log.cli.runner import exit_code_of
 
@@ -51,3 +56,27 @@ def test_a_missing_library_is_not_damage(
         cli.main()
     assert ended.value.code == 2
     assert "needs click and rich: pip install" in capsys.readouterr().err
+
+
+def test_an_interrupt_during_the_exit_leaves_no_traceback() -> None:
+    """The work is done then, and the exit code says so."""
+    program = (
+        "import atexit, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "atexit.register(signal.raise_signal, signal.SIGINT)\n"
+        "from native_log.cli import main\n"
+        "sys.argv = ['kafkalog', '--version']\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_all_exit_codes_are_in_the_documentation() -> None:
+    codes = {name: value for name, value in vars(runner).items() if name.isupper() and isinstance(value, int)}
+    assert codes == {"DATA_ERROR": 1, "USAGE_ERROR": 2, "DECLINED": 3, "INTERRUPTED": 130}
+    documented = (ROOT / "docs/cli.md").read_text().split("## Exit codes")[1]
+    help_text = CliRunner().invoke(kafkalog, ["--help"]).stdout
+    for code in (0, *codes.values()):
+        assert f"| {code} | " in documented
+        assert re.search(rf"^ +{code}  \w", help_text, re.MULTILINE)
