@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+def submit(pool: ThreadPoolExecutor, call: Callable[[], R]) -> Future[R]:
+    """Submit a call to a pool. If the pool cannot start it, as at the exit of the process, call it here."""
+    try:
+        return pool.submit(call)
+    except RuntimeError:
+        future: Future[R] = Future()
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 def prefetch(items: Iterator[T]) -> Iterator[T]:
     """Yield the same items. A thread produces the next item, and no more, while the caller works on one."""
     with ThreadPoolExecutor(1, "kafkalog-prefetch") as thread:
-        following = thread.submit(next, items, None)
+        following = submit(thread, lambda: next(items, None))
         while (item := following.result()) is not None:
-            following = thread.submit(next, items, None)
+            following = submit(thread, lambda: next(items, None))
             yield item
 
 

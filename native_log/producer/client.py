@@ -179,13 +179,20 @@ class LogDirClient:
         """Begin a request."""
         node = request.node
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        if node not in self._queues:
-            queue = self._queues[node] = SimpleQueue()
-            name = f"kafkalog-producer | {os.path.basename(node)}"  # noqa: PTH119
-            thread = threading.Thread(target=self._run, args=(queue,), name=name, daemon=True)
+        queue = self._queues.get(node)
+        if queue is not None:
+            queue.put(request)
+            return
+        queue = SimpleQueue()
+        queue.put(request)
+        name = f"kafkalog-producer | {os.path.basename(node)}"  # noqa: PTH119
+        thread = threading.Thread(target=self._run, args=(queue,), name=name, daemon=True)
+        if _start(thread):
+            self._queues[node] = queue
             self._threads.append(thread)
-            thread.start()
-        self._queues[node].put(request)
+        else:
+            queue.put(None)
+            thread.run()
 
     def poll(self, timeout_ms: float) -> list[ProduceRequest]:
         """Return the requests that are done. If there are none, wait for one, for `wakeup` or the timeout."""
@@ -221,8 +228,10 @@ class LogDirClient:
         for queue in self._queues.values():
             queue.put(None)
         closer = threading.Thread(target=self._close_logs, name="kafkalog-producer | close", daemon=True)
-        closer.start()
-        closer.join(_FORCED_CLOSE_SECONDS if is_forced else None)
+        if is_forced and _start(closer):
+            closer.join(_FORCED_CLOSE_SECONDS)
+        else:
+            closer.run()
         if self._close_errors:
             raise self._close_errors[0]
 
@@ -233,7 +242,7 @@ class LogDirClient:
             log = self._logs.pop(target)
             try:
                 open_logs.release(str(log.path))
-            except (KafkaLogError, OSError) as error:
+            except Exception as error:  # the other logs must be closed nevertheless
                 self._close_errors.append(error)
 
     def log(self, target: TopicPartition) -> PartitionLog:
@@ -284,11 +293,13 @@ class LogDirClient:
             threading.Thread(target=append_groups, args=(groups[start::threads],), daemon=True)
             for start in range(1, threads)
         ]
-        for thread in others:
-            thread.start()
+        started = [thread for thread in others if _start(thread)]
         append_groups(groups[::threads])
         for thread in others:
-            thread.join()
+            if thread in started:
+                thread.join()
+            else:
+                thread.run()
         return responses
 
     def _append_group(self, group: Sequence[BatchToAppend]) -> list[BatchResponse]:
@@ -367,6 +378,15 @@ class LogDirClient:
             first.base_sequence,
             first.is_transactional,
         )
+
+
+def _start(thread: threading.Thread) -> bool:
+    """Start a thread. Return False if that is not possible, as at the exit of the process (Python 3.12+)."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _size_bytes(request: ProduceRequest | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import threading
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _producers: weakref.WeakSet[KafkaLogProducer] = weakref.WeakSet()
+_threads: set[threading.Thread] = set()
+"""The threads of all producers that have not ended, also of producers that were forgotten and not closed."""
 
 
 class KafkaLogProducer:
@@ -128,8 +131,12 @@ class KafkaLogProducer:
         self._is_forked = False
         self._is_closed = False
         self._thread = threading.Thread(
-            target=self._sender.run, name=f"kafkalog-producer | {config.client_id or id(self)}", daemon=True
+            target=_run,
+            args=(self._sender,),
+            name=f"kafkalog-producer | {config.client_id or id(self)}",
+            daemon=True,
         )
+        _threads.add(self._thread)
         self._thread.start()
         _producers.add(self)
 
@@ -266,8 +273,6 @@ class KafkaLogProducer:
         if not self._is_closed:
             self._is_closed = True
             _producers.discard(self)
-            if self._transactions is not None:
-                self._transactions.close()
             self._pipeline.close()
             if self._sender.close_error is not None:
                 raise self._sender.close_error
@@ -370,13 +375,7 @@ class KafkaLogProducer:
         if getattr(self, "_thread", None) is None or self._is_forked or self._is_closed:
             return
         if self._sender.is_running:
-            warnings.warn(
-                "expected close() of a KafkaLogProducer, found none: its records are written in the "
-                "background; use a `with` block, or close the producer",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            _warn_of_no_close(self)
             self._sender.initiate_close()
 
     def __repr__(self) -> str:
@@ -403,17 +402,52 @@ class KafkaLogProducer:
         for batch in self._accumulator.incomplete:
             batch.result.set(NO_OFFSET, NO_TIMESTAMP, error)
 
+    def _close_at_exit(self) -> None:
+        """Write the records that are left, and report those that cannot be written."""
+        _warn_of_no_close(self)
+        failed = self._metrics.records_failed
+        with contextlib.suppress(Exception):  # the sender has logged it
+            self.close()
+        failed = self._metrics.records_failed - failed
+        if failed:
+            logger.error(
+                "%r was not closed before the exit of the process, and %d records could not be written; "
+                "close it, and call get() of the futures for the errors",
+                self,
+                failed,
+            )
+
+
+def _run(sender: Sender) -> None:
+    try:
+        sender.run()
+    finally:
+        _threads.discard(threading.current_thread())
+
+
+def _warn_of_no_close(producer: KafkaLogProducer) -> None:
+    warnings.warn(
+        "expected close() of a KafkaLogProducer, found none: its records are written in the background; "
+        "use a `with` block, or close the producer",
+        ResourceWarning,
+        stacklevel=3,
+        source=producer,
+    )
+
 
 def _close_at_exit() -> None:
+    # Python has shut down its pools by now and, since 3.12, starts no more threads. Closing needs neither.
     for producer in list(_producers):
-        logger.warning("%r is closed at the exit of the process; close it before", producer)
-        producer.close()
+        producer._close_at_exit()
+    for thread in list(_threads):
+        thread.join()
 
 
 def _abandon_in_child() -> None:
     for producer in list(_producers):
         producer._abandon_in_child()
     _producers.clear()
+    _threads.clear()
 
 
 atexit.register(_close_at_exit)

@@ -95,24 +95,34 @@ class Sender:
         self._abort_open_transaction()
         if self._is_forced:
             self._accumulator.abort_incomplete(ProducerClosedError("Producer is closed forcefully."))
+        self._close(lambda: self._client.close(is_forced=self._is_forced))
+        if self._transactions is not None:
+            self._close(self._transactions.close)
+
+    def _close(self, close: Callable[[], None]) -> None:
         try:
-            self._client.close(is_forced=self._is_forced)
-        except (KafkaLogError, OSError) as error:
-            logger.exception("a producer cannot close its logs")
-            self.close_error = error
+            close()
+        except Exception as error:
+            logger.error(
+                "a producer could not close its logs cleanly; they are recovered when next opened: %s",
+                error,
+            )
+            self.close_error = self.close_error or error
 
     def _abort_open_transaction(self) -> None:
         transactions = self._transactions
         if transactions is None:
             return
         if transactions.is_open and not transactions.is_ending and not self._is_forced:
-            logger.info("an open transaction is aborted, because its producer is closed")
-            transactions.begin_end(commit=False)
+            if not transactions.is_committing:
+                logger.info("an open transaction is aborted, because its producer is closed")
+            transactions.begin_end(commit=transactions.is_committing)
         while transactions.is_ending and not self._is_forced:
             self._run_safely()
         if transactions.is_open and not self._is_forced:
             logger.error(
-                "a transaction could not be ended; the next producer with its transactional.id does it"
+                "a transaction could not be ended; the next producer with its transactional.id ends it: %s",
+                transactions.end_error,
             )
 
     def _run_safely(self) -> None:

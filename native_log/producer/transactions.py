@@ -78,6 +78,7 @@ class TransactionManager:
     Attributes:
         state: the current state.
         error: what led to an error state.
+        end_error: why the last attempt to end a transaction failed, until `finish_end` has raised it.
     """
 
     def __init__(self, coordinator: Coordinator, sequences: ProducerSequences, timeout_ms: int) -> None:
@@ -91,7 +92,7 @@ class TransactionManager:
         """Whether the markers of the current transaction were written."""
         self._is_end_requested = False
         self._ended = threading.Event()
-        self._end_error: Exception | None = None
+        self.end_error: Exception | None = None
         self.state = State.UNINITIALIZED
         self.error: Exception | None = None
 
@@ -104,6 +105,11 @@ class TransactionManager:
     def accepts_batches(self) -> bool:
         """Whether batches may be written."""
         return self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION)
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit has begun, which may have failed. It can only be repeated."""
+        return self.state == State.COMMITTING_TRANSACTION
 
     @property
     def is_ending(self) -> bool:
@@ -162,7 +168,7 @@ class TransactionManager:
     def finish_end(self) -> None:
         """Raise the error because of which the transaction did not end, if there is one."""
         with self._guard:
-            error, self._end_error = self._end_error, None
+            error, self.end_error = self.end_error, None
             if error is not None:
                 raise error
             if self.state != State.READY:
@@ -186,8 +192,8 @@ class TransactionManager:
                     self._write_markers(commit=self.state == State.COMMITTING_TRANSACTION)
                     self.error = None
                     self.state = State.READY
-                except (KafkaLogError, OSError) as error:
-                    self._end_error = error
+                except Exception as error:  # the caller must not wait for ever
+                    self.end_error = error
             self._is_end_requested = False
             self._ended.set()
 

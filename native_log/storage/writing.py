@@ -11,10 +11,12 @@ import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogDirInUseError
+from native_log.prefetch import submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -290,8 +292,9 @@ def flush_files(paths: Sequence[str | Path]) -> None:
     if len(paths) == 1:
         flush_file(paths[0])
     elif paths:
-        with ThreadPoolExecutor(min(_FLUSH_THREADS, len(paths))) as threads:
-            list(threads.map(flush_file, paths))
+        with ThreadPoolExecutor(min(_FLUSH_THREADS, len(paths))) as pool:
+            for flush in [submit(pool, partial(flush_file, path)) for path in paths]:
+                flush.result()
 
 
 def flush_file(path: str | Path) -> None:

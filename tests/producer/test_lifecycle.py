@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import GOLDEN
 
-from native_log import LogDir
+from native_log import LogDir, verify
 from native_log.checkpoints.names import INTERNAL_TOPICS
 from native_log.errors import (
     BufferExhaustedError,
@@ -424,12 +424,92 @@ def test_producers_in_many_threads_open_create_and_close_at_the_same_time(tmp_pa
     assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
 
 
-def test_records_are_written_at_the_exit_of_the_process(tmp_path: Path) -> None:
-    code = "from native_log.producer import KafkaLogProducer as Producer; "
-    code += f"p = Producer({str(tmp_path / 'logs')!r}, linger_ms=10**5); p.send('t', b'v')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "close it before" in done.stderr
-    assert values(tmp_path / "logs") == [b"v"]
+FORGETTING = {
+    "a record": "p = Producer(path); p.send('t', b'v')",
+    "a record that waits": "p = Producer(path, linger_ms=10**5); p.send('t', b'v')",
+    "Arrow records": (
+        "p = Producer(path, linger_ms=10**5); p.send_batch('t', pa.table({'value': [b'v'] * 100}))"
+    ),
+    "large Arrow records": (
+        "p = Producer(path, linger_ms=10**5); p.send_batch('t', pa.table({'value': [b'v' * 10**5] * 200}))"
+    ),
+    "several partitions": (
+        "p = Producer(path, num_partitions=3, linger_ms=10**5)\n"
+        "for n in range(3): p.send('t', b'v', partition=n)"
+    ),
+    "many segments": (
+        "p = Producer(path, linger_ms=10**5, batch_size=200, segment_bytes=1024, segment_index_bytes=100)\n"
+        "for n in range(100): p.send('t', b'v' * 100)"
+    ),
+    "several producers": "all = [Producer(path) for n in range(5)]\nfor p in all: p.send('t', b'v')",
+    "producers in a function": ("def use():\n    for n in range(5): Producer(path).send('t', b'v')\nuse()"),
+    "a daemon thread": (
+        "def use():\n"
+        "    p = Producer(path)\n"
+        "    p.send('t', b'v'); sent.set(); threading.Event().wait()\n"
+        "sent = threading.Event()\n"
+        "threading.Thread(target=use, daemon=True).start(); sent.wait()"
+    ),
+    "a thread that outlives the main thread": (
+        "def use():\n"
+        "    threading.main_thread().join()\n"
+        "    p.send('t', b'v').get(30)\n"
+        "    p.send('t', b'v' * 100)\n"
+        "p = Producer(path); threading.Thread(target=use).start()"
+    ),
+    "a fork": ("p = Producer(path); p.send('t', b'v')\nif os.fork() == 0: raise SystemExit\nos.wait()"),
+    "a transaction": (
+        "p = Producer(path, transactional_id='x'); p.init_transactions(); p.begin_transaction()\n"
+        "p.send('t', b'v')"
+    ),
+    "a transactional producer in a function": (
+        "def use():\n"
+        "    p = Producer(path, transactional_id='x'); p.init_transactions(); p.begin_transaction()\n"
+        "    p.send('t', b'v'); p.commit_transaction()\n"
+        "use()"
+    ),
+}
+
+
+def run_script(path: Path, code: str) -> subprocess.CompletedProcess[str]:
+    imports = "import os, sys, threading\nimport pyarrow as pa\n"
+    imports += "from native_log.producer import KafkaLogProducer as Producer\npath = sys.argv[1]\n"
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", imports + code, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("case", FORGETTING)
+def test_a_process_that_ends_closes_its_producers(tmp_path: Path, case: str) -> None:
+    done = run_script(tmp_path / "logs", FORGETTING[case])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
+    assert values(tmp_path / "logs")
+    assert verify(tmp_path / "logs").num_rows == 0
+
+
+def test_a_process_that_ends_says_that_it_cannot_close_a_producer(tmp_path: Path) -> None:
+    code = "p = Producer(path, linger_ms=10**5, retries=1)\nfor n in range(3): p.send('t', b'v')\n"
+    code += "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    done = run_script(tmp_path / "logs", code)
+    assert "3 records could not be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interpreter_that_starts_no_more_threads_closes_a_producer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python 3.12 and later do at the exit of the process."""
+    settings: dict[str, Any] = {"linger_ms": 100_000, "num_partitions": 3, "batch_size": 1 << 20}
+    producer = KafkaLogProducer(tmp_path / "logs", settings)
+    futures = [producer.send("t", b"v" * 1_000_000, partition=number % 3) for number in range(6)]
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    producer.close()
+    assert [future.get(0).offset for future in futures] == [0, 0, 0, 1, 1, 1]
+    assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
 
 
 def test_a_directory_that_a_broker_uses_is_left_alone(tmp_path: Path) -> None:

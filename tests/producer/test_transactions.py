@@ -319,6 +319,25 @@ def test_the_next_producer_aborts_what_a_forced_close_left_open(tmp_path: Path) 
     assert committed(tmp_path / "logs") == []
 
 
+def test_close_repeats_a_commit_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end, errors = TransactionCoordinator.end, [OSError(28, "No space left on device")]
+
+    def failing(self: TransactionCoordinator, epoch: int, *, commit: bool) -> None:
+        if errors:
+            raise errors.pop()
+        end(self, epoch, commit=commit)
+
+    monkeypatch.setattr(TransactionCoordinator, "end", failing)
+    with transactional(tmp_path / "logs") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(OSError, match="No space"):
+            producer.commit_transaction()
+    assert committed(tmp_path / "logs") == [b"v"]
+    assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
+
+
 def test_a_failed_record_must_be_aborted(tmp_path: Path) -> None:
     with transactional(tmp_path / "logs", max_request_size=200) as producer:
         producer.init_transactions()
