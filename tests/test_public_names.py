@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import native_log
 import native_log.producer
+from native_log import LogDir, PartitionLog
+from native_log.log import partition_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PUBLIC = (*native_log.__all__, *native_log.producer.__all__)
 _PRIVATE = ("cli", "kernel", "_kernel", "__main__")
@@ -59,3 +62,23 @@ def test_every_type_that_docstrings_name_is_exported() -> None:
         if name in ours and name not in PUBLIC
     }
     assert not missing
+
+
+def test_completion_of_a_log_shows_what_users_need(tmp_path: Path) -> None:
+    with LogDir.create(tmp_path / "logs") as log_dir:
+        log_dir.create_topic("t", 1)
+        log = log_dir.partition("t", 0)
+    shown = {name for name in dir(log) if not name.startswith("_")}
+    assert shown == {
+        *("append", "append_batches", "batches", "checkpointed_high_watermark", "close", "config"),
+        *("end_offset", "flush", "follow", "high_watermark", "last_stable_offset", "leader_epochs"),
+        "local_log_start_offset",
+        *("log_end_offset", "log_start_offset", "missing_end", "missing_start", "offset_for_timestamp"),
+        *("open", "partition", "path", "range", "read", "reopen", "scan", "segments", "size_bytes", "topic"),
+        *("topic_id", "transactions"),
+    }
+
+
+def test_names_that_completion_hides_exist(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path)
+    assert [name for name in partition_log._INTERNAL if not hasattr(log, name)] == []

@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+_INTERNAL = frozenset(
+    (
+        *("append_built", "append_with", "check_offset", "checkpoints", "end_of_last_batch", "end_position"),
+        *("followed_by", "headers", "invalid_bytes", "last_batch_position", "last_batch_timestamp_ms"),
+        *("last_segment_timestamp_ms", "locate", "locations", "max_batch_bytes", "merged", "owned_by"),
+        *("slices_from", "snapshots"),
+    )
+)
+"""Names that other modules use, and that `dir` does not show."""
 _LOCK_CHECK_MS = 100
 """How often appends look for a lock file that was removed or replaced. A broker takes longer to start."""
 
@@ -156,8 +165,8 @@ class PartitionLog(LocalLog):
         """Read the records of `range(start_offset, end_offset)` as record batches.
 
         The result is an iterator with `schema`, `read_all()` and `read_pandas()`. Polars, DuckDB and other
-        users of Arrow's PyCapsule interface accept it directly. It can be read once; `scan` returns a source
-        that can be read more often.
+        users of Arrow's PyCapsule interface accept it directly. It can be read once: after that it has no
+        rows, and pyarrow raises no error. `scan` returns a source that can be read more often.
 
         Args:
             start_offset, end_offset, isolation_level: see `range`.
@@ -348,9 +357,10 @@ class PartitionLog(LocalLog):
             records: columns by name, in any order: `value` and `key` (binary or string, may be null),
                 `headers` (list of structs of key and value), `timestamp` (an Arrow timestamp, or int64 ms;
                 null or no column: the current time). `topic` and `partition`, if present, must be those of
-                this log. The other columns of RECORD_SCHEMA, which `read` returns, are ignored. DataFrames of
-                pandas (2.2 or later) and Polars are accepted, and other objects with Arrow's PyCapsule
-                interface.
+                this log. The other columns that `read` returns are rejected, because the log sets them
+                itself: offsets and the fields of batches. To copy records, read them with
+                `columns=["key", "value", "headers", "timestamp"]`. DataFrames of pandas (2.2 or later) and
+                Polars are accepted, and other objects with Arrow's PyCapsule interface.
             leader_epoch: leader epoch of the batches; by default that of the last batches, 0 in a new log.
             now_ms: the current time in epoch ms; by default that of the clock.
             compression: none, gzip, snappy, lz4 or zstd; by default compression.type of the topic, or none if
@@ -366,7 +376,7 @@ class PartitionLog(LocalLog):
         Raises:
             LogDirInUseError: a broker or another process uses the log directory.
             LogNeedsRecoveryError: a crash damaged the end of the log; run `kafkalog recover`.
-            ValueError: an unknown column.
+            ValueError: a column that is not written.
             InvalidRecordError: a null key on a compacted topic, or a record of another topic or partition.
             InvalidTimestampError: a timestamp is too far from the current time.
             RecordTooLargeError: a batch would exceed max.message.bytes or segment.bytes.
@@ -510,6 +520,10 @@ class PartitionLog(LocalLog):
                 stacklevel=2,
                 source=self,
             )
+
+    def __dir__(self) -> list[str]:
+        """Return the names to complete, without those for other modules of this library."""
+        return sorted(set(super().__dir__()) - _INTERNAL)
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without objects that only this process can use."""

@@ -32,6 +32,7 @@ from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.logdir import LogDir
+from native_log.records import RECORD_SCHEMA
 from tests.effort import examples
 from tests.records.build import T0, Rec, marker, v2
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = T0 + 1000
+WRITTEN = ("key", "value", "headers", "timestamp")
 
 
 def records(count: int, size: int = 20, first: int = 0, timestamp: int = T0) -> pa.RecordBatch:
@@ -625,10 +627,28 @@ def test_unknown_columns_are_rejected(logs: Path, column: str, says: str) -> Non
         assert log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("column", sorted({*RECORD_SCHEMA.names} - {"topic", "partition", *WRITTEN}))
+def test_columns_that_a_log_sets_itself_are_rejected(logs: Path, column: str) -> None:
+    with LogDir(logs).partition("t", 0) as log:
+        log.append(records(3))
+        with pytest.raises(ValueError, match=rf"found '{column}'; .*records.select\(\['value'\]\)"):
+            log.append(log.read(columns=["value", column]).read_all())
+        assert log.log_end_offset == 3
+
+
+def test_all_columns_that_a_log_sets_itself_are_named(logs: Path) -> None:
+    with LogDir(logs).partition("t", 0) as log:
+        log.append(records(3))
+        with pytest.raises(ValueError, match=r"found 'offset', 'timestampType', 'leaderEpoch', ") as raised:
+            log.append(log.read().read_all())
+        kept = ["key", "value", "topic", "partition", "timestamp", "headers"]
+        assert f"read(columns={kept})" in str(raised.value)
+
+
 def test_records_that_were_read_can_be_appended(logs: Path) -> None:
     with LogDir(logs).partition("t", 0) as log:
         log.append(records(3))
-        log.append(log.read().read_all())
+        log.append(log.read(columns=["topic", "partition", *WRITTEN]).read_all())
         # The column that pyarrow adds for a DataFrame's index.
         log.append(records(3).append_column("__index_level_0__", pa.array([3, 5, 7])))
         assert values(log) == values(log)[:3] * 3

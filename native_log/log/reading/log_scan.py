@@ -43,7 +43,7 @@ class LogScan:
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the records as a stream of record batches, which can be read once.
 
-        Reading raises as LogRange.read does.
+        After that it has no rows, and pyarrow raises no error. Reading raises as LogRange.read does.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.range.read(self.columns, **self.arguments))
 

@@ -32,13 +32,18 @@ MISSING_KEY = (
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError for a column that is not in RECORD_SCHEMA, because it may be misspelt."""
-    for name in names:
-        if name in RECORD_SCHEMA.names or name.startswith(_PANDAS_INDEX):
-            continue
-        similar = difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
+    """Raise ValueError for a column that is not written: it may be misspelt, or its values would be lost."""
+    unknown = [name for name in names if name not in _COLUMNS and not name.startswith(_PANDAS_INDEX)]
+    if not unknown:
+        return
+    name = next((name for name in unknown if name not in RECORD_SCHEMA.names), None)
+    if name is None:
+        found, kept = ", ".join(map(repr, unknown)), [name for name in names if name in _COLUMNS]
+        hint = f"a log sets them itself: leave them out, as in records.select({kept}) or read(columns={kept})"
+    else:
+        found, similar = repr(name), difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
         hint = f"did you mean {similar[0]}?" if similar else "leave it out"
-        raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {name!r}; {hint}")
+    raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {found}; {hint}")
 
 
 def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], path: object) -> None:
