@@ -40,7 +40,7 @@ _CODE = ("python", "sql", "sh")
 _DATA = ("text", "mermaid", "properties", "json")
 _NOT_RUN = re.compile(r"\s*<!-- not run: (?P<reason>.+) -->\s*")
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\w*)\s*")
-_SPARK = re.compile(r"""\bspark\b|\bkafkalog_spark\b|\bdf\b|format\("kafkalog"\)""")
+_SPARK = re.compile(r"""\bspark\b|\bkafkalog_spark\b|\bdf\b|\brecentProgress\b|format\("kafkalog"\)""")
 _EXIT_CODE = re.compile(r"# exit code (\d+)\s*$")
 _RELATIVE_PATH = re.compile(r"""(?<=["'])(?=(?:examples|conf|data)/)""")
 
