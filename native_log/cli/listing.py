@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from native_log.cli.progress import show_progress
+from native_log.cli.progress import report_progress, show_progress
 from native_log.cli.runner import exit_code_of, print_error
-from native_log.cli.tables import format_table
+from native_log.cli.tables import columns_that_fit, format_table
 from native_log.cli.tail import windows_from_end
 from native_log.errors import KafkaLogError
+from native_log.log.replicas.plan import plan_merge
+from native_log.log.replicas.state import read_state
 from native_log.logdir import PartitionKind
 from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.verification import verify_partitions
 from native_log.policies import describe_policy
 from native_log.sizes import format_count, format_size
 from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from native_log.log import PartitionLog
+    from native_log.log.replicas.plan import CopyState
     from native_log.logdir import DirectoryState, LogDir, PartitionDir
     from native_log.policies import TopicFacts
 
 _MANY_PARTITIONS = 200
 """From this number on, show a progress bar. Fewer partitions are listed too quickly."""
-_HEAD = (
-    *("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME"),
-    "POLICY",
-)
+_OFFSETS = ("START", "END", "HW")
+_REST = ("SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME", "POLICY")
+_HEAD = ("TOPIC", "PARTITION", *_OFFSETS, *_REST)
+_COPIES_HEAD = ("TOPIC", "PARTITION", "DIRECTORY", "BEST", *_OFFSETS, "EPOCH", *_REST)
+_PROBLEMS = "PROBLEMS"
+_BELOW_MINUTES = len(":00.000Z")
+_DROPPABLE = ("FIRST TIME", "POLICY", "SEGMENTS", "LAST TIME", "SIZE", "START")
+"""The columns that a narrow terminal does not show, the least important first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A partition.
+    """A directory with the log of a partition.
 
     Attributes:
+        leader_epoch: the last leader epoch; None: unknown.
+        is_leading: whether it is the leading copy; None: there is no other copy.
+        problems: what verification found; None: it was not verified.
         high_watermark: the checkpointed one; None: no entry.
         first_timestamp_ms, last_timestamp_ms: of its first and last record, in epoch ms; None: no record.
     """
@@ -52,6 +64,9 @@ class PartitionRow:
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     facts: TopicFacts
+    leader_epoch: int | None = None
+    is_leading: bool | None = None
+    problems: int | None = None
 
     @classmethod
     def of(cls, directory: PartitionDir, log: PartitionLog, facts: TopicFacts) -> PartitionRow:
@@ -67,12 +82,13 @@ class PartitionRow:
             first,
             last,
             facts,
+            log.leader_epochs[-1].epoch if log.leader_epochs else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The listed partitions, and the exit code for each partition that cannot be opened (`failed`)."""
+    """The listed copies of partitions, and the exit code for each one that cannot be opened (`failed`)."""
 
     directories: tuple[DirectoryState, ...]
     partitions: tuple[PartitionRow, ...]
@@ -80,9 +96,18 @@ class Listing:
 
 
 def list_log_dir(
-    log_dir: LogDir, topics: Collection[str] = (), exclude_topics: Collection[str] = ()
+    log_dir: LogDir,
+    topics: Collection[str] = (),
+    exclude_topics: Collection[str] = (),
+    *,
+    verify: bool = False,
 ) -> Listing:
-    """Open all partitions, or those of `topics`. Report partitions that cannot be opened on stderr.
+    """Open all copies of all partitions, or of `topics`. Report those that cannot be opened on stderr.
+
+    Args:
+        log_dir: the log directories, from `open_all_copies`.
+        topics, exclude_topics: the topics to list, and those to leave out.
+        verify: count the problems of each copy, as `kafkalog verify` does.
 
     Raises:
         UnknownTopicOrPartitionError: see select_partitions.
@@ -90,19 +115,49 @@ def list_log_dir(
     partitions = select_partitions(
         log_dir, PartitionSelection.of(topics or None, exclude_topics), required=True
     )
-    rows, failed = [], []
+    rows: list[PartitionRow] = []
+    failed: list[int] = []
     with show_progress(
         "opening partitions", len(partitions), shown=len(partitions) >= _MANY_PARTITIONS
     ) as advance:
         for partition in partitions:
-            try:
-                log = log_dir.partition(partition.topic, partition.partition)
-                rows.append(PartitionRow.of(partition, log, log_dir.topic_facts(partition)))
-            except (KafkaLogError, OSError) as error:
-                print_error(error)
-                failed.append(exit_code_of(error))
+            rows += _list_copies(log_dir, partition, failed)
             advance(1)
+    if verify:
+        rows = _verified(log_dir, rows)
     return Listing(log_dir.directories, tuple(rows), tuple(failed))
+
+
+def _list_copies(log_dir: LogDir, partition: PartitionDir, failed: list[int]) -> list[PartitionRow]:
+    """Return a row for each copy that can be opened. Add the exit codes of the others to `failed`."""
+    rows: list[PartitionRow] = []
+    states: list[CopyState] = []
+    copies = log_dir.copies(partition.topic, partition.partition)
+    for directory in copies:
+        try:
+            log = log_dir.open_copy(directory)
+            row = PartitionRow.of(directory, log, log_dir.topic_facts(directory))
+            if len(copies) > 1:
+                states.append(read_state(log))
+            rows.append(row)
+        except (KafkaLogError, OSError) as error:
+            print_error(error)
+            failed.append(exit_code_of(error))
+    if not states:
+        return rows
+    leader = plan_merge(states).leader
+    return [
+        replace(row, leader_epoch=state.history.last_epoch, is_leading=index == leader)
+        for index, (row, state) in enumerate(zip(rows, states, strict=True))
+    ]
+
+
+def _verified(log_dir: LogDir, rows: Sequence[PartitionRow]) -> list[PartitionRow]:
+    with report_progress("verifying") as report:
+        checked = verify_partitions(log_dir, [row.directory for row in rows], report)
+        return [
+            replace(row, problems=len(problems)) for row, (_, problems) in zip(rows, checked, strict=True)
+        ]
 
 
 def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
@@ -122,13 +177,48 @@ def _times(log: PartitionLog, start: int, end: int) -> Iterator[int]:
             yield time_us // 1000
 
 
-def format_text(listing: Listing) -> str:
-    """Format a table for each log directory, and the totals."""
-    blocks = []
-    for directory in listing.directories:
-        rows = _rows_in(listing, directory.path)
-        blocks.append("\n".join([_headline(directory), *format_table(_HEAD, list(map(_cells, rows)))]))
-    return "\n\n".join([*blocks, _totals(listing.partitions)])
+def format_text(listing: Listing, width: int | None = None) -> str:
+    """Format a table for each log directory, or one table if partitions have several copies; and the totals.
+
+    Args:
+        width: the width of the terminal. Columns that do not fit are left out, and the last line names them.
+            None: show all.
+    """
+    rows = listing.partitions
+    has_copies = any(row.is_leading is not None for row in rows)
+    labels = _labels(listing.directories) if has_copies else {}
+    is_verified = any(row.problems is not None for row in rows)
+    head = [*(_COPIES_HEAD if has_copies else _HEAD), *[_PROBLEMS] * is_verified]
+    cells = [_cells(row, labels) for row in rows]
+    shown = list(range(len(head)))
+    if width is not None and columns_that_fit(head, cells, width, _DROPPABLE) != shown:
+        cells = [_cells(row, labels, is_narrow=True) for row in rows]
+        shown = columns_that_fit(head, cells, width, _DROPPABLE)
+    by_path = {row.directory.path: row_cells for row, row_cells in zip(rows, cells, strict=True)}
+
+    def table(members: Iterable[PartitionRow]) -> str:
+        body = [[by_path[row.directory.path][index] for index in shown] for row in members]
+        return "\n".join(format_table([head[index] for index in shown], body, width=width))
+
+    if has_copies:
+        blocks = ["\n".join(map(_headline, listing.directories)), table(rows)]
+    else:
+        blocks = [
+            f"{_headline(directory)}\n{table(_rows_in(listing, directory.path))}"
+            for directory in listing.directories
+        ]
+    totals = _totals(rows)
+    left_out = [name for index, name in enumerate(head) if index not in shown]
+    if left_out:
+        totals += f"\nnot shown in {width} columns: {', '.join(left_out)}"
+    return "\n\n".join([*blocks, totals])
+
+
+def _labels(directories: Sequence[DirectoryState]) -> dict[Path, str]:
+    """Return short names of the log directories: their paths from the directory that contains all of them."""
+    paths = [state.path for state in directories]
+    common = os.path.commonpath(path.absolute() for path in paths)
+    return {path: os.path.relpath(path, common) for path in paths}
 
 
 def format_json(listing: Listing) -> str:
@@ -163,19 +253,33 @@ def _headline(directory: DirectoryState) -> str:
     return f"{directory.path}" + (f"  ({', '.join(details)})" if details else "")
 
 
-def _cells(row: PartitionRow) -> tuple[str | int, ...]:
+def _cells(
+    row: PartitionRow, labels: Mapping[Path, str], *, is_narrow: bool = False
+) -> tuple[str | int | None, ...]:
+    """Return the cells of a row.
+
+    Args:
+        labels: the names of the log directories if copies are shown; otherwise empty.
+        is_narrow: show times in minutes only.
+    """
     kind = row.directory.kind
+    copy = (labels[row.directory.path.parent], "*" if row.is_leading else "") if labels else ()
+    times = [format_time_ms(time) for time in (row.first_timestamp_ms, row.last_timestamp_ms)]
+    if is_narrow:
+        times = [time and f"{time[:-_BELOW_MINUTES]}Z" for time in times]
     return (
         row.directory.topic + ("" if kind is PartitionKind.NORMAL else f" ({kind})"),
         row.directory.partition,
+        *copy,
         row.local_log_start_offset,
         row.log_end_offset,
         "–" if row.high_watermark is None else row.high_watermark,
+        *([row.leader_epoch] if labels else ()),
         format_size(row.size_bytes),
         row.segments,
-        format_time_ms(row.first_timestamp_ms),
-        format_time_ms(row.last_timestamp_ms),
+        *times,
         _policy(row.facts),
+        *([] if row.problems is None else [row.problems]),
     )
 
 
@@ -191,8 +295,12 @@ def _totals(rows: Sequence[PartitionRow]) -> str:
     topics = len({row.directory.topic for row in rows})
     segments = sum(row.segments for row in rows)
     size = format_size(sum(row.size_bytes for row in rows))
-    counts = (topics, "topic"), (len(rows), "partition"), (segments, "segment")
-    return ", ".join([*(format_count(number, noun) for number, noun in counts), size])
+    partitions = len({(row.directory.topic, row.directory.partition) for row in rows})
+    counts = [(topics, "topic"), (partitions, "partition"), (segments, "segment")]
+    if any(row.is_leading is not None for row in rows):
+        counts.insert(2, (len(rows), "copy"))
+    plurals = {"copy": "copies"}
+    return ", ".join([*(format_count(number, noun, plurals.get(noun)) for number, noun in counts), size])
 
 
 def _directory_json(directory: DirectoryState) -> dict[str, Any]:
@@ -218,6 +326,9 @@ def _partition_json(row: PartitionRow) -> dict[str, Any]:
         "localLogStartOffset": row.local_log_start_offset,
         "logEndOffset": row.log_end_offset,
         "highWatermark": row.high_watermark,
+        "leaderEpoch": row.leader_epoch,
+        "isLeading": row.is_leading,
+        "problems": row.problems,
         "sizeInBytes": row.size_bytes,
         "segments": row.segments,
         "firstTimestamp": row.first_timestamp_ms,

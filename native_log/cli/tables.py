@@ -59,6 +59,23 @@ def format_table(
         )
 
 
+def columns_that_fit(
+    head: Sequence[str], rows: Sequence[Sequence[object]], width: int, droppable: Sequence[str]
+) -> list[int]:
+    """Return the indexes of the columns to show, so that a line is not longer than `width`, where possible.
+
+    Args:
+        droppable: the columns that may be left out, in the order in which they are.
+    """
+    widths = [max(len(_cell(row[index])) for row in [head, *rows]) for index in range(len(head))]
+    shown = list(range(len(head)))
+    for name in droppable:
+        if sum(widths[index] + len(_GAP) for index in shown) - len(_GAP) <= width:
+            break
+        shown.remove(head.index(name))
+    return shown
+
+
 def terminal_width() -> int | None:
     """Return the width of the terminal in characters; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

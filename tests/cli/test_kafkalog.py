@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +72,24 @@ def golden_rows(
     expected = json.loads((folder / "expected.json").read_text())["partitions"][partition]
     committed = isolation_level == "read_committed" and expected["rowsCommitted"]
     return read_rows(folder / (committed or expected["rows"])["file"])
+
+
+def on_terminal(width: int, *arguments: object) -> list[str]:
+    """Return the lines that a command prints on a terminal of this width."""
+    controller, terminal = pty.openpty()
+    try:
+        termios.tcsetwinsize(terminal, (24, width))
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        command = [sys.executable, "-m", "native_log", *map(str, arguments)]
+        subprocess.run(command, stdout=terminal, check=True, env=environment)
+        os.close(terminal)
+        data = b""
+        with contextlib.suppress(OSError):  # the end of the terminal's output
+            while part := os.read(controller, 65536):
+                data += part
+        return data.decode().replace("\r\n", "\n").splitlines()
+    finally:
+        os.close(controller)
 
 
 class TestRecordsAboveTheHighWatermark:
@@ -155,6 +176,17 @@ class TestLs:
     def test_each_log_dir_has_its_table(self) -> None:
         tables = output("ls", V41 / "jbod/data/dir1", V41 / "jbod/data/dir2").split("\n\n")
         assert [len(table.splitlines()) for table in tables] == [5, 4, 1]
+
+    def test_a_narrow_terminal_shows_fewer_columns(self) -> None:
+        wide = output("ls", WHOLE_BROKER, "-t", "events").splitlines()
+        assert on_terminal(max(map(len, wide[1:])), "ls", WHOLE_BROKER, "-t", "events") == wide
+        narrow = on_terminal(80, "ls", WHOLE_BROKER, "-t", "events")
+        assert max(map(len, narrow[1:])) <= 80
+        assert narrow[1].split() == [
+            *("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "LAST", "TIME")
+        ]
+        assert re.fullmatch(r"events .* \d{4}-\d\d-\d\dT\d\d:\d\dZ", narrow[2])
+        assert narrow[-1] == "not shown in 80 columns: FIRST TIME, POLICY"
 
     def test_deleted_directories(self) -> None:
         assert "gone (delete)" in output("ls", WHOLE_BROKER, "--include-deleted")

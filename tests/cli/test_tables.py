@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from native_log.cli.tables import format_table
+import pytest
+
+from native_log.cli.tables import columns_that_fit, format_table
 
 HEAD = ("PARTITION", "SIZE", "")
 ROWS = [("orders-0", 5, "kept"), ("p-1", 17, None)]
@@ -34,6 +36,26 @@ def test_a_long_name_has_a_line_of_its_own() -> None:
         "a",
         "  1234",
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (100, ["NAME", "SIZE", "TIME", "POLICY"]),
+        (27, ["NAME", "SIZE", "TIME", "POLICY"]),
+        (26, ["NAME", "SIZE", "POLICY"]),
+        (20, ["NAME", "SIZE", "POLICY"]),
+        (19, ["NAME", "POLICY"]),
+        (3, ["NAME", "POLICY"]),
+    ],
+)
+def test_columns_are_left_out_in_their_order(width: int, shown: list[str]) -> None:
+    head = ["NAME", "SIZE", "TIME", "POLICY"]
+    rows = [("orders", 12, "08:53", "delete"), ("t", None, "08:54", "")]
+    indexes = columns_that_fit(head, rows, width, ["TIME", "SIZE"])
+    assert [head[index] for index in indexes] == shown
+    lines = list(format_table(shown, [[row[index] for index in indexes] for row in rows]))
+    assert len(shown) == 2 or max(map(len, lines)) <= width
 
 
 def test_tables_of_any_width_have_all_words() -> None:

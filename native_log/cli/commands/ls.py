@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from native_log.cli.options import log_dir_options, topics_options
+from native_log.cli.runner import DATA_ERROR
 
 
 @click.command(short_help="List partitions: offsets, sizes, times.")
 @log_dir_options
 @topics_options("all topics")
+@click.option("--verify", is_flag=True, help="Check each copy as `kafkalog verify` does; count its problems.")
 @click.option(
     "--json",
     "as_json",
@@ -24,6 +26,7 @@ def ls(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    verify: bool,
     as_json: bool,
 ) -> None:
     """List log directories and their partitions.
@@ -31,13 +34,19 @@ def ls(
     START is the first offset that can be read, and END the offset after the last record. HW is the high
     watermark that the broker checkpointed last: all in-sync replicas had the records below it. The times are
     those of the first and the last record.
+
+    If directories of several brokers are given, all copies of a partition are listed. BEST marks the leading
+    copy: the one with the highest leader EPOCH, or the longest of several. With --verify, the exit code is 1
+    if there is a problem.
     """
     from native_log.cli import listing
-    from native_log.logdir import LogDir
+    from native_log.cli.tables import terminal_width
+    from native_log.logdir.verification import open_all_copies
 
-    result = listing.list_log_dir(
-        LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics, exclude_topics
-    )
-    click.echo(listing.format_json(result) if as_json else listing.format_text(result))
+    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify)
+    click.echo(listing.format_json(result) if as_json else listing.format_text(result, terminal_width()))
     if result.failed:
         raise SystemExit(min(result.failed))
+    if any(row.problems for row in result.partitions):
+        raise SystemExit(DATA_ERROR)
