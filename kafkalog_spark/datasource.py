@@ -126,6 +126,11 @@ class KafkaLogDataSource(DataSource):
                 "output mode complete not allowed for kafkalog: each batch would replace the whole result, "
                 "but records can only be appended to a log; use output mode append"
             )
+        if "txnAppId" in self.options or "txnVersion" in self.options:
+            raise OptionError(
+                "txnAppId and txnVersion are options of batch writes, as in foreachBatch; a streaming write "
+                "writes each micro-batch once without them"
+            )
         names = [self.options.get(name, "") for name in ("checkpointLocation", "queryName")]
         stream = f"{self.options.get('path')} {' '.join(names)}" if any(names) else None
         return KafkaLogStreamWriter(self._write_plan(schema, stream), schema)

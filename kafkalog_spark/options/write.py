@@ -6,6 +6,8 @@ KafkaSourceProvider; Kafka: ProducerConfig). Topic settings have Kafka's names.
 
 from __future__ import annotations
 
+import json
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,10 @@ SINK_OPTIONS = {
         "true",
         "whether the column `timestamp` sets the time of records; Spark's kafka sink ignores it",
     ),
+    "txnAppId": Option(
+        "", "with `txnVersion`: [write each version once](#exactly-once-in-foreachbatch), as in Delta Lake"
+    ),
+    "txnVersion": Option("", "the version of this write: an integer of 64 bits, from 0 on"),
     "cluster.id": Option("", "the cluster of a log directory that does not exist yet; otherwise a random id"),
     "node.id": Option("1", "the broker of a log directory that does not exist yet"),
 }
@@ -46,6 +52,47 @@ _NAMES_ELSEWHERE = {
 """Names that other sinks of Spark, or brokers, use for an option. They are rejected instead of ignored."""
 
 
+_TRANSACTION_NAMESPACE = uuid.UUID("6b61666b-616c-4f67-8a6f-74786e2e6964")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """The identity of a batch write, of which each version is written once (Delta Lake: SetTransaction).
+
+    Attributes:
+        app_id: names a sequence of writes.
+        version: the position in that sequence, at least 0.
+        topic: the option topic of the write; None: rows name their topics.
+    """
+
+    app_id: str
+    version: int
+    topic: str | None
+
+    @classmethod
+    def parse(cls, raw: RawOptions, topic: str | None) -> Transaction | None:
+        """Return the transaction of the options; None if there is none. Raises OptionError."""
+        app_id, version = raw.get("txnAppId"), raw.long("txnVersion")
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None:
+            given, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+            raise OptionError(f"expected txnAppId and txnVersion, found only {given}; set {missing}, too")
+        if not app_id.strip():
+            raise OptionError(f"txnAppId: expected a name of this sequence of writes, found {app_id!r}")
+        if version < 0:
+            raise OptionError(f"txnVersion: expected a number of at least 0, found {version}")
+        return cls(app_id, version, topic)
+
+    @property
+    def record_id(self) -> str:
+        """The id under which the log directory keeps the last version: a UUID.
+
+        Writes to several topics may have one app id, as writes to several tables may in Delta Lake.
+        """
+        return str(uuid.uuid5(_TRANSACTION_NAMESPACE, json.dumps([self.app_id, self.topic])))
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The options of a write.
@@ -55,6 +102,7 @@ class WriteOptions:
         topic: the topic of all records; None: each row names its topic.
         partitions: number of partitions of topics that the write creates.
         use_timestamp_column: whether the column `timestamp` sets the timestamps of records.
+        transaction: the version of this write; None: it is written each time.
         producer: the producer settings.
         config: the topic settings, by Kafka's names.
         cluster_id, node_id: the ids of a log directory that the write creates; cluster_id None: a random id.
@@ -64,6 +112,7 @@ class WriteOptions:
     topic: str | None
     partitions: int
     use_timestamp_column: bool
+    transaction: Transaction | None
     producer: ProducerOptions
     cluster_id: str | None
     node_id: int
@@ -104,12 +153,14 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     topic = raw.get("topic")
     if topic is not None and not trim(topic):
         raise OptionError(f"topic: expected a topic name, found {topic!r}")
+    topic = None if topic is None else trim(topic)
     cluster_id = raw.get("cluster.id")
     return WriteOptions(
         path=_path(raw),
-        topic=None if topic is None else trim(topic),
+        topic=topic,
         partitions=raw.positive("partitions", 32) or 1,
         use_timestamp_column=raw.boolean("useTimestampColumn", True),
+        transaction=Transaction.parse(raw, topic),
         producer=producer,
         cluster_id=None if cluster_id is None else cluster_id.strip(),
         node_id=raw.positive("node.id", 32) or 1,

@@ -60,24 +60,38 @@ def publish(
             "value, key, headers, timestamp, topic, partition)",
             *(plan.job.log_dir, ", ".join(unknown_columns)),
         )
-    query_id = next((message.query_id for message in commits), None)
     job = plan.job if batch_id is None or not commits else commits[0].job
     staged = [file for message in commits for file in message.staged]
     topic = plan.options.topic
     if not staged and topic is None:
         job.abort()
         return
+    transaction = plan.options.transaction
     published = commit(
         job,
         staged,
         plan.options.config,
         plan.options.partitions,
         topics=[] if topic is None else [topic],
-        stream=None if batch_id is None or query_id is None else (query_id, batch_id),
+        version=_version(plan, commits, batch_id),
         now_ms=plan.now_ms,
     )
+    if transaction is not None and staged and not published:
+        logger.warning(
+            "%s: skipped version %d of txnAppId %s: this version or a later one is already written",
+            *(job.log_dir, transaction.version, transaction.app_id),
+        )
     for added in published:
         logger.info(
             "%s-%d: wrote offsets %d up to %d (exclusive)",
             *(added.topic, added.partition, added.start_offset, added.end_offset),
         )
+
+
+def _version(plan: WritePlan, commits: Sequence[TaskCommit], batch_id: int | None) -> tuple[str, int] | None:
+    """Return the id and version by which a write that is repeated is recognized; None: it is not."""
+    if batch_id is None:
+        transaction = plan.options.transaction
+        return None if transaction is None else (transaction.record_id, transaction.version)
+    query_id = next((message.query_id for message in commits), None)
+    return None if query_id is None else (query_id, batch_id)

@@ -129,7 +129,8 @@ class WriteIntent:
         job: the id of the write job.
         partitions: backups of the partitions that existed before.
         created: the directory names of new partitions, by the temporary names under which they were created.
-        stream: query id and batch id of a streaming write; None: not a stream.
+        stream: query id and batch id of a streaming write, or id and version of another write that may be
+            repeated; None: neither.
     """
 
     job: str

@@ -39,7 +39,7 @@ def commit(
     new_topic_partitions: int,
     *,
     topics: Sequence[str] = (),
-    stream: tuple[str, int] | None = None,
+    version: tuple[str, int] | None = None,
     now_ms: int | None = None,
 ) -> list[Published]:
     """Publish everything that the tasks of a job staged, or, if anything fails, nothing. End the job.
@@ -49,7 +49,8 @@ def commit(
         config: topic settings, by Kafka's names.
         new_topic_partitions: number of partitions of each topic that the commit creates.
         topics: topics to create if they do not exist, even if nothing is staged for them.
-        stream: query id and batch id. A batch is skipped if it, or a later batch of the query, was already
+        version: the id of a sequence of writes, such as a streaming query, and the version of this one, such
+            as its batch. The write is skipped, and the result empty, if this or a later version was already
             published.
 
     Raises:
@@ -65,13 +66,13 @@ def commit(
     try:
         job.check()
         remove_abandoned_jobs(log_dir)
-        if stream is not None and _is_already_written(log_dir, *stream):
-            logger.info("query %s: skipped batch %d, which is already written", *stream)
+        if version is not None and _is_already_written(log_dir, *version):
+            logger.info("%s: skipped version %d, which is already written", *version)
             return []
         by_partition: dict[tuple[str, int], list[StagedFile]] = {}
         for file in staged:
             by_partition.setdefault((file.topic, file.partition), []).append(file)
-        return _publish(job, session, by_partition, topics, config, new_topic_partitions, stream, now_ms)
+        return _publish(job, session, by_partition, topics, config, new_topic_partitions, version, now_ms)
     finally:
         # In this order: other jobs wait for the lock only while there is a job that may hold it.
         try:
@@ -93,9 +94,9 @@ def _enter_session(log_dir: Path, job: WriteJob) -> WriteSession:
         time.sleep(0.05)
 
 
-def _is_already_written(log_dir: Path, query_id: str, batch_id: int) -> bool:
-    last = last_stream_batch(log_dir, query_id)
-    return last is not None and batch_id <= last
+def _is_already_written(log_dir: Path, record_id: str, version: int) -> bool:
+    last = last_stream_batch(log_dir, record_id)
+    return last is not None and version <= last
 
 
 def _publish(
@@ -105,7 +106,7 @@ def _publish(
     topics: Sequence[str],
     config: Mapping[str, object],
     new_topic_partitions: int,
-    stream: tuple[str, int] | None,
+    version: tuple[str, int] | None,
     now_ms: int,
 ) -> list[Published]:
     log_dir = Path(job.log_dir)
@@ -131,7 +132,7 @@ def _publish(
             job.id,
             tuple(partition.backup() for partition in existing),
             {partition.staging_name: partition.name for partition in new},
-            stream,
+            version,
         )
         session.begin()
         fsync_directory(log_dir)

@@ -58,11 +58,11 @@ def write(
     partitions: int = 2,
     tasks: int = 2,
     config: dict[str, str] | None = None,
-    stream: tuple[str, int] | None = None,
+    version: tuple[str, int] | None = None,
 ) -> list[Published]:
     """Commit records `start` to `end` (exclusive), distributed over tasks and partitions."""
     job, staged = staged_job(data, start, end, partitions=partitions, tasks=tasks, config=config)
-    return publishing.commit(job, staged, config or {}, partitions, stream=stream, now_ms=NOW_MS)
+    return publishing.commit(job, staged, config or {}, partitions, version=version, now_ms=NOW_MS)
 
 
 def staged_job(

@@ -52,7 +52,7 @@ def write_two_topics(data: Path) -> None:
         for topic in ("t", "u"):
             parts = [(partition, records(*of)) for name, partition, *of in rows if name == topic]
             staged += stage(job, parts, attempt=str(attempt), config=CONFIG, topic=topic)
-    publishing.commit(job, staged, CONFIG, 2, now_ms=NOW_MS, stream=("query", 7))
+    publishing.commit(job, staged, CONFIG, 2, now_ms=NOW_MS, version=("query", 7))
 
 
 def written(topic: str) -> list[str]:

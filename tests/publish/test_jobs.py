@@ -157,11 +157,11 @@ def test_a_commit_fails_if_a_log_has_a_damaged_end(data: Path) -> None:
 
 
 def test_a_batch_of_a_stream_is_written_exactly_once(data: Path) -> None:
-    write(data, 100, 200, stream=("query", 0))
-    assert write(data, 100, 200, stream=("query", 0)) == []
-    write(data, 200, 300, stream=("query", 1))
-    assert write(data, 100, 200, stream=("query", 0)) == []
-    write(data, 300, 400, stream=("other", 0))
+    write(data, 100, 200, version=("query", 0))
+    assert write(data, 100, 200, version=("query", 0)) == []
+    write(data, 200, 300, version=("query", 1))
+    assert write(data, 100, 200, version=("query", 0)) == []
+    write(data, 300, 400, version=("other", 0))
     assert values(data) == expected((0, 400))
 
 

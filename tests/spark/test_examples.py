@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from markdown_blocks import ROOT
+from pyspark.errors import StreamingQueryException
 
 from native_log import LogDir
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -27,3 +29,34 @@ def test_records_of_the_producer_are_read_with_spark(spark: SparkSession, tmp_pa
     ]
     assert max(row["last"] for row in summary).timestamp() == 1_760_000_999
     assert LogDir(tmp_path / "logs").topics() == {"readings": [0, 1, 2]}
+
+
+def test_fan_out_writes_each_topic_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The first run fails after all its writes, before Spark records the micro-batch."""
+    example = runpy.run_path(str(ROOT / "examples" / "fan_out.py"))
+    paths = [
+        str(path) for path in (ROOT / "examples" / "kafka-logs", tmp_path / "logs", tmp_path / "checkpoint")
+    ]
+    write_batch = example["write_batch"]
+
+    def failing(target: str) -> Any:
+        def write(batch: DataFrame, batch_id: int) -> None:
+            write_batch(target)(batch, batch_id)
+            raise RuntimeError("the driver dies here")
+
+        return write
+
+    for function in (failing, write_batch):
+        example["fan_out"].__globals__["write_batch"] = function
+        if function is failing:
+            with pytest.raises(StreamingQueryException, match="the driver dies here"):
+                example["fan_out"](spark, *paths)
+        else:
+            example["fan_out"](spark, *paths)
+        counts = spark.read.format("kafkalog").load(paths[1]).groupBy("topic").count().collect()
+        assert {row["topic"]: row["count"] for row in counts} == {
+            "all-orders": 600,
+            "orders-with-headers": 200,
+            "orders-of-0": 284,
+            "orders-of-1": 316,
+        }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -10,7 +12,7 @@ from pyspark.sql.types import StructType
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.producer import ProducerOptions
-from kafkalog_spark.options.write import WriteOptions, may_be_write, parse_write_options
+from kafkalog_spark.options.write import Transaction, WriteOptions, may_be_write, parse_write_options
 from native_log.config import InvalidConfigError
 from native_log.errors import RecordTooLargeError
 from native_log.records.schema import HEADERS
@@ -154,3 +156,40 @@ def test_a_misspelling_is_corrected_for_reads_and_for_writes() -> None:
         source.writer(StructType().add("value", "string"), overwrite=False)
     with pytest.raises(OptionError, match="did you mean subscribe"):
         source.schema()
+
+
+def test_a_transaction() -> None:
+    assert parse().transaction is None
+    options = parse(txnAppId="job/1", TXNVERSION=str(2**63 - 1))
+    assert options.transaction == Transaction("job/1", 2**63 - 1, "t")
+    ids = {
+        Transaction(app_id, 0, topic).record_id
+        for app_id, topic in [("a", None), ("b", None), ("a", "b"), ("a", "b/.."), ("../a", "t")]
+    }
+    assert len(ids) == 5
+    assert all(re.fullmatch("[0-9a-f-]{36}", record_id) for record_id in ids)
+    assert Transaction("a", 1, "t").record_id == Transaction("a", 2, "t").record_id
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"txnAppId": "a"}, "found only txnAppId; set txnVersion"),
+        ({"txnVersion": "1"}, "found only txnVersion; set txnAppId"),
+        ({"txnAppId": " ", "txnVersion": "1"}, "txnAppId: expected a name"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion: expected a number of at least 0"),
+        ({"txnAppId": "a", "txnVersion": "one"}, "txnVersion: expected an integer of 64 bits"),
+        ({"txnAppId": "a", "txnVersion": str(2**63)}, "txnVersion: expected an integer of 64 bits"),
+    ],
+)
+def test_invalid_transactions_are_rejected(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse(**options)
+
+
+def test_a_stream_rejects_a_transaction() -> None:
+    options = {"path": "/logs", "topic": "t", "txnAppId": "a", "txnVersion": "1"}
+    with pytest.raises(OptionError, match="options of batch writes"):
+        KafkaLogDataSource(CaseInsensitiveDict(options)).streamWriter(
+            StructType().add("value", "string"), overwrite=False
+        )
