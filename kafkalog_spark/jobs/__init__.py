@@ -1,1 +1,1 @@
-"""Programs for spark-submit: `spark-submit kafkalog_spark/jobs/compact.py LOGDIR`."""
+"""Programs for spark-submit: `spark-submit "$(kafkalog-spark path compact)" LOGDIR`."""

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 SINK_OPTIONS = {
     "topic": Option("", "the topic of all records; overrides the column `topic`"),
-    "partitions": Option("1", "the number of partitions of topics that do not exist yet"),
+    "partitions": Option(
+        "", "the number of partitions of topics that do not exist yet; if it is not set, they have one"
+    ),
     "useTimestampColumn": Option(
         "true",
         "whether the column `timestamp` sets the time of records; Spark's kafka sink ignores it",
@@ -100,7 +102,7 @@ class WriteOptions:
     Attributes:
         path: the log directory.
         topic: the topic of all records; None: each row names its topic.
-        partitions: number of partitions of topics that the write creates.
+        partitions: number of partitions of topics that the write creates; None: one.
         use_timestamp_column: whether the column `timestamp` sets the timestamps of records.
         transaction: the version of this write; None: it is written each time.
         producer: the producer settings.
@@ -110,13 +112,18 @@ class WriteOptions:
 
     path: str
     topic: str | None
-    partitions: int
+    partitions: int | None
     use_timestamp_column: bool
     transaction: Transaction | None
     producer: ProducerOptions
     cluster_id: str | None
     node_id: int
     config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def new_topic_partitions(self) -> int:
+        """The number of partitions of topics that the write creates."""
+        return self.partitions or 1
 
     def partitioner(self, topic: str, partitions: int) -> Partitioner:
         """Return a new partitioner for a topic with this number of partitions."""
@@ -158,7 +165,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         path=_path(raw),
         topic=topic,
-        partitions=raw.positive("partitions", 32) or 1,
+        partitions=raw.positive("partitions", 32),
         use_timestamp_column=raw.boolean("useTimestampColumn", True),
         transaction=Transaction.parse(raw, topic),
         producer=producer,

@@ -53,25 +53,19 @@ def publish(
         batch_id: the batch of a stream. Its job is that of the messages: `plan` may be a later one.
     """
     commits = [message for message in messages if isinstance(message, TaskCommit)]
-    unknown_columns = next((message.unknown_columns for message in commits), ())
-    if unknown_columns:
-        logger.warning(
-            "%s: the DataFrame has columns that are not written, because no record has them: %s (expected: "
-            "value, key, headers, timestamp, topic, partition)",
-            *(plan.job.log_dir, ", ".join(unknown_columns)),
-        )
     job = plan.job if batch_id is None or not commits else commits[0].job
     staged = [file for message in commits for file in message.staged]
     topic = plan.options.topic
     if not staged and topic is None:
         job.abort()
         return
+    _warn_of_unused_settings(plan, commits)
     transaction = plan.options.transaction
     published = commit(
         job,
         staged,
         plan.options.config,
-        plan.options.partitions,
+        plan.options.new_topic_partitions,
         topics=[] if topic is None else [topic],
         version=_version(plan, commits, batch_id),
         now_ms=plan.now_ms,
@@ -95,3 +89,22 @@ def _version(plan: WritePlan, commits: Sequence[TaskCommit], batch_id: int | Non
         return None if transaction is None else (transaction.record_id, transaction.version)
     query_id = next((message.query_id for message in commits), None)
     return None if query_id is None else (query_id, batch_id)
+
+
+def _warn_of_unused_settings(plan: WritePlan, commits: Sequence[TaskCommit]) -> None:
+    """Name columns that no record has, and topics for which the option `partitions` came too late."""
+    unknown_columns = next((message.unknown_columns for message in commits), ())
+    if unknown_columns:
+        logger.warning(
+            "%s: the DataFrame has columns that are not written, because no record has them: %s (expected: "
+            "value, key, headers, timestamp, topic, partition)",
+            *(plan.job.log_dir, ", ".join(unknown_columns)),
+        )
+    written = {file.topic for message in commits for file in message.staged}
+    for topic in sorted(written & plan.topics.keys()):
+        count = plan.partition_count(topic)
+        if plan.options.partitions not in (None, count):
+            logger.warning(
+                "%s: topic %s exists with %d partitions, so the option partitions=%d has no effect on it",
+                *(plan.job.log_dir, topic, count, plan.options.partitions),
+            )

@@ -67,7 +67,7 @@ class WritePlan:
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
         if options.topic is not None:
-            check_topic(options.topic, options.partitions)
+            check_topic(options.topic, options.new_topic_partitions)
         path = local_path(options.path)
         created_log_dir = _create_log_dir(path, options)
         if find_partitions(path).is_partition:
@@ -139,9 +139,9 @@ class WritePlan:
 
         Raises InvalidTopicError.
         """
-        check_topic(topic, self.options.partitions)
+        check_topic(topic, self.options.new_topic_partitions)
         partitions = self.topics.get(topic)
-        return self.options.partitions if partitions is None else partitions[-1] + 1
+        return self.options.new_topic_partitions if partitions is None else partitions[-1] + 1
 
     def partition_dir(self, topic: str, partition: int) -> str:
         """Return the name of a partition's directory. Raises InvalidTopicError."""
@@ -165,6 +165,7 @@ def _create_log_dir(path: Path, options: WriteOptions) -> bool:
         LogDir.create(path, cluster_id=options.cluster_id, node_id=options.node_id)
     except FileExistsError:  # Another write has just created it.
         return False
+    logger.warning("%s: created a new log directory; if there should be one, check the path", path)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
@@ -85,6 +86,24 @@ def test_unknown_columns_are_named_once_for_each_job(
     publish(plan, commits)
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len([warning for warning in warnings if "not written" in warning and "foo, bar" in warning]) == 1
+
+
+def test_a_new_directory_and_an_existing_topic_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run(**options: str) -> str:
+        caplog.clear()
+        plan = WritePlan.begin(
+            parse_write_options({"path": str(tmp_path / "logs"), "topic": "t", **options}), schema("value")
+        )
+        publish(plan, [write_task(plan, iter([pa.record_batch({"value": ["v"]})]))])
+        return caplog.text
+
+    assert f"{tmp_path / 'logs'}: created a new log directory" in run(partitions="2")
+    assert "exists with" not in caplog.text
+    assert run(partitions="2") == run() == ""
+    assert "topic t exists with 2 partitions, so the option partitions=5 has no effect" in run(partitions="5")
+    assert "created a new log directory" not in caplog.text
 
 
 def write(spark: SparkSession, path: Path, sql: str, **options: Any) -> None:

@@ -24,7 +24,8 @@ def parse(**options: str) -> WriteOptions:
 
 def test_defaults() -> None:
     options = parse_write_options({"path": "file:/logs"})
-    assert (options.path, options.topic, options.partitions) == ("file:/logs", None, 1)
+    assert (options.path, options.topic, options.partitions) == ("file:/logs", None, None)
+    assert options.new_topic_partitions == 1
     assert options.producer == ProducerOptions("none", None, 16384, False, False, None)
     assert options.use_timestamp_column
     assert (options.cluster_id, options.node_id, options.config) == (None, 1, {})

@@ -125,6 +125,13 @@ def test_the_wheel_works_alone(installed: Environment, tmp_path: Path) -> None:
     assert Path(file).is_relative_to(installed.path)
 
 
+def test_the_jobs_are_found(installed: Environment, tmp_path: Path) -> None:
+    command = (str(installed.path / "bin" / "kafkalog-spark"), "path", "compact")
+    program = Path(installed.run(*command, cwd=tmp_path).stdout.rstrip("\n"))
+    assert program.is_file()
+    assert program.is_relative_to(installed.path)
+
+
 def test_the_sdist_contains_all_sources(sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
