@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from native_log.errors import KafkaLogError, error_message
 from native_log.log.replicas.comparison import different_ranges
 from native_log.log.replicas.copies import inspect_copy
 from native_log.log.replicas.plan import plan_merge
+from native_log.log.replicas.state import without_doubtful_batches
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.segment.files import MAX_OFFSET
@@ -144,12 +145,22 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
         is_compacted = log_dir.may_be_compacted(partition.topic, partition.partition)
         inspected = list(pool.map(inspect_copy, logs, repeat(is_compacted)))
-    plan = plan_merge([copy.state for copy in inspected])
+    states = without_doubtful_batches(logs, [copy.state for copy in inspected])
+    inspected = [replace(copy, state=state) for copy, state in zip(inspected, states, strict=True)]
+    plan = plan_merge(states)
     leader = inspected[plan.leader]
     for copy, agreed in zip(inspected, plan.agreed_ends, strict=True):
         if copy is not leader:
             yield from _compare(copy, leader, agreed)
+        doubtful = copy.state.doubtful
+        if doubtful is not None:
+            yield Difference(
+                *("damaged", doubtful.path, None, str(doubtful), doubtful.expected_offset),
+                position=doubtful.position,
+            )
         for span in copy.missing:
+            if doubtful is not None and span.start_offset >= doubtful.expected_offset:
+                continue
             yield Difference(
                 "missing-offsets",
                 str(copy.log.path),

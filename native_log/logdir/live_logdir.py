@@ -15,7 +15,7 @@ from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.partition_candidates import (
     PartitionCandidates,
     PartitionKey,
-    log_end_offset_of,
+    open_copy_of,
 )
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.log.live.live_files import LogChange
+    from native_log.log.local_log import LocalLog
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.storage import FileVersion
@@ -226,7 +227,7 @@ class LiveLogDir:
             for key, directory in self._partitions.items()
             if key in candidates and before.get(key) == candidates[key]
         }
-        chosen = self._candidates.choose(self._log_end_offset, candidates.keys() - known.keys())
+        chosen = self._candidates.choose(self._open_copy, candidates.keys() - known.keys())
         partitions = dict(sorted({**known, **chosen}.items()))
         if partitions == self._partitions:
             return
@@ -255,7 +256,7 @@ class LiveLogDir:
             return self._open(partition)
         return _OpenLog(log, partition, directory, state)
 
-    def _log_end_offset(self, partition: PartitionDir) -> int:
+    def _open_copy(self, partition: PartitionDir) -> LocalLog | None:
         state = self._directories[partition.path.parent].state
         checkpoints = state.partition_checkpoints(partition, self._high_watermark)
-        return log_end_offset_of(partition, checkpoints, self._max_batch_bytes)
+        return open_copy_of(partition, checkpoints, self._max_batch_bytes)

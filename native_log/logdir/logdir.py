@@ -43,7 +43,7 @@ from native_log.logdir.partition_candidates import (
     PartitionCandidates,
     PartitionKey,
     copies_among,
-    log_end_offset_of,
+    open_copy_of,
 )
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, internal_topics
@@ -138,7 +138,7 @@ class LogDir(InternalTables):
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
             self._partitions = {key: copies[0] for key, copies in self._copies.items()}
         else:
-            self._partitions = self._candidates.choose(self._log_end_offset)
+            self._partitions = self._candidates.choose(self._open_copy)
 
     @classmethod
     def create(
@@ -533,8 +533,8 @@ class LogDir(InternalTables):
                 ids[directory.topic] = topic_id
         return {**self._known_topics.topic_ids(), **ids}
 
-    def _log_end_offset(self, directory: PartitionDir) -> int:
-        return log_end_offset_of(directory, self.checkpoints(directory), self._max_batch_bytes)
+    def _open_copy(self, directory: PartitionDir) -> LocalLog | None:
+        return open_copy_of(directory, self.checkpoints(directory), self._max_batch_bytes)
 
     def _warn_of_several_clusters(self) -> None:
         properties = [state.meta_properties for state in self.directories if state.meta_properties]

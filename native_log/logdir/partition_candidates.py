@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError
 from native_log.log.local_log import LocalLog
+from native_log.log.replicas.last_batch import believed_end
 from native_log.logdir.discovery import join_names
 from native_log.logdir.selection import unknown_topic_message
 
@@ -74,16 +75,16 @@ class PartitionCandidates:
         return cls(candidates, tuple(ignored), tuple(skipped))
 
     def choose(
-        self, log_end_offset: Callable[[PartitionDir], int], keys: Iterable[PartitionKey] | None = None
+        self, open_copy: Callable[[PartitionDir], LocalLog | None], keys: Iterable[PartitionKey] | None = None
     ) -> dict[PartitionKey, PartitionDir]:
         """Return the directory to read for each partition, sorted. Log one warning about copies.
 
         Args:
-            log_end_offset: opens a log, if several directories contain the same partition.
+            open_copy: opens a log, if several directories contain the same partition (see `open_copy_of`).
             keys: the partitions; None: all.
         """
         chosen = sorted(self.candidates if keys is None else keys)
-        choices = {key: _choose(self.candidates[key], log_end_offset) for key in chosen}
+        choices = {key: _choose(self.candidates[key], open_copy) for key in chosen}
         _warn_of_copies([choice for choice in choices.values() if choice.others])
         return {key: choice.directory for key, choice in choices.items()}
 
@@ -125,15 +126,29 @@ class _Choice:
     others: tuple[tuple[PartitionDir, int], ...] = ()
 
 
-def _choose(candidates: tuple[PartitionDir, ...], log_end_offset: Callable[[PartitionDir], int]) -> _Choice:
+def _choose(
+    candidates: tuple[PartitionDir, ...], open_copy: Callable[[PartitionDir], LocalLog | None]
+) -> _Choice:
     """Choose the directory to read, if several contain the same partition."""
     equals = copies_among(candidates)
     if len(equals) == 1:
         return _Choice(equals[0])
-    ends = {directory: log_end_offset(directory) for directory in equals}
+    logs = {directory: open_copy(directory) for directory in equals}
+    ends = {directory: _end_of(log, logs.values()) for directory, log in logs.items()}
     chosen = max(equals, key=ends.__getitem__)
     others = tuple((directory, end) for directory, end in ends.items() if directory is not chosen)
     return _Choice(chosen, ends[chosen], others)
+
+
+def _end_of(log: LocalLog | None, copies: Iterable[LocalLog | None]) -> int:
+    """Return the end of a copy as far as it is believed; -1 if the copy cannot be opened."""
+    if log is None:
+        return -1
+    others = (other for other in copies if other is not None and other is not log)
+    try:
+        return believed_end(log, others)
+    except OSError:  # a reader reports it
+        return log.log_end_offset
 
 
 def _warn_of_copies(choices: Sequence[_Choice]) -> None:
@@ -176,16 +191,15 @@ def _distinct(directories: Iterable[PartitionDir]) -> list[PartitionDir]:
     return list(by_path.values())
 
 
-def log_end_offset_of(
+def open_copy_of(
     directory: PartitionDir, checkpoints: PartitionCheckpoints, max_batch_bytes: int
-) -> int:
-    """Open a log and return its end; -1 if it cannot be opened, so that another copy is read."""
+) -> LocalLog | None:
+    """Open a log; return None if it cannot be opened, so that another copy is read."""
     try:
-        log = LocalLog.open(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
+        return LocalLog.open(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
     except KafkaLogError as error:
         logger.warning("%s", error)
-        return -1
-    return log.log_end_offset
+        return None
 
 
 def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:

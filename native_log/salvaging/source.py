@@ -26,7 +26,7 @@ from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
-from native_log.logdir.partition_candidates import PartitionCandidates, log_end_offset_of
+from native_log.logdir.partition_candidates import PartitionCandidates, open_copy_of
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.meta_properties import MetaProperties
+    from native_log.log.local_log import LocalLog
     from native_log.logdir import PartitionDir
 
 Content = TypeVar("Content")
@@ -103,7 +104,7 @@ def open_source(
         required=True,
     )
     keys = {directory.key for directory in selected}
-    chosen = list(candidates.choose(partial(_log_end_offset, max_batch_bytes), keys).values())
+    chosen = list(candidates.choose(partial(_open_copy, max_batch_bytes), keys).values())
     skipped = [directory for directory in candidates.ignored if selection.includes_topic(directory.topic)]
     findings += _skipped_copies(chosen, candidates) + _skipped_directories(skipped)
     known = KnownTopics(states)
@@ -119,11 +120,11 @@ def open_source(
     return Source(tuple(states), tuple(logs), findings, next(properties, None), size)
 
 
-def _log_end_offset(max_batch_bytes: int, directory: PartitionDir) -> int:
+def _open_copy(max_batch_bytes: int, directory: PartitionDir) -> LocalLog | None:
     try:
-        return log_end_offset_of(directory, PartitionCheckpoints(), max_batch_bytes)
+        return open_copy_of(directory, PartitionCheckpoints(), max_batch_bytes)
     except OSError:
-        return -1
+        return None
 
 
 def _skipped_copies(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import KafkaLogError
 from native_log.log.replicas.merged_source import merged_source
 from native_log.log.replicas.plan import plan_merge
-from native_log.log.replicas.state import read_state
+from native_log.log.replicas.state import read_state, without_doubtful_batches
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def merge(
     """
     _check_topic_ids(logs)
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "copy-states") as pool:
-        states = list(pool.map(read_state, logs, end_offsets))
+        states = without_doubtful_batches(logs, list(pool.map(read_state, logs, end_offsets)))
     plan = plan_merge(states)
     _report(plan, logs, states)
     return merged_source(plan, logs, states, is_compacted)
@@ -68,6 +68,8 @@ def _report(plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyStat
                 "%s: offsets %d to %d are left out, because their leader epochs differ from those of %s",
                 *(path, agreed, state.end_offset - 1, leader),
             )
+        if state.doubtful is not None:
+            logger.warning("%s; it counts as damaged", state.doubtful)
         if logs[index].invalid_bytes and agreed == state.end_offset == plan.log_end_offset:
             logger.warning(
                 "%s: its last %d bytes, after offset %d, are ignored: they are not a valid batch, as a crash "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.segment.files import MAX_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ class MergedSource:
         log_start_offset: the first offset.
         log_end_offset: the offset after the last record.
         has_damaged_end: whether the copy of the last range continues with damaged batches that no copy has.
+        doubtful_offset: the offset of its last batch, if that is not believed and counts as damaged.
         checkpoints: the checkpoint entries of the merged log. The high watermark is the highest one of a copy
             that agrees with the merged log.
     """
@@ -50,6 +52,7 @@ class MergedSource:
     log_start_offset: int
     log_end_offset: int
     has_damaged_end: bool
+    doubtful_offset: int | None
     checkpoints: PartitionCheckpoints
 
     def checkpoints_of(self, path: str) -> PartitionCheckpoints:
@@ -71,7 +74,9 @@ def merged_source(
     starts = [own.log_start_offset for own in checkpoints if own.log_start_offset is not None]
     is_live = any(own.live for own in checkpoints)
     # Bytes after the end of a live log may be those of a batch that is being written.
-    has_damaged_end = not is_live and bool(plan.spans) and states[plan.spans[-1].copy].has_damaged_end
+    last = states[plan.spans[-1].copy] if plan.spans else None
+    has_damaged_end = not is_live and last is not None and last.has_damaged_end
+    doubtful = last.doubtful if has_damaged_end and last is not None else None
     return MergedSource(
         paths[plan.leader],
         tuple(
@@ -83,6 +88,7 @@ def merged_source(
         plan.log_start_offset,
         plan.log_end_offset,
         has_damaged_end,
+        None if doubtful is None else doubtful.first_offset,
         PartitionCheckpoints(
             log_start_offset=max(starts, default=None),
             high_watermark=plan.high_watermark,
@@ -102,11 +108,18 @@ def whole_log(source: MergedSource, logs: Mapping[str, LocalLog]) -> tuple[Segme
     """
     slices: list[SegmentSlice] = []
     for part in source.ranges:
-        log, end = logs[part.path], part.end_offset
+        log, end, limit = logs[part.path], part.end_offset, MAX_OFFSET
         if source.has_damaged_end and part is source.ranges[-1]:
             end = log.log_end_offset  # so that a reader reports the damage
+            limit = limit if source.doubtful_offset is None else source.doubtful_offset
         slices += (
-            replace(located, directory=part.path, min_offset=part.start_offset, max_offset=part.end_offset)
+            replace(
+                located,
+                directory=part.path,
+                min_offset=part.start_offset,
+                max_offset=part.end_offset,
+                end_offset=min(located.end_offset, limit),
+            )
             for located in log.locate(part.start_offset, end)[0]
         )
     return tuple(slices)

@@ -2,7 +2,8 @@
 
 The rules are those of an election and of a follower that truncates its log:
 
-1. The copy with the highest leader epoch leads. Among several, the longest one leads.
+1. The copy with the highest leader epoch leads. Among several, the longest one leads. A last batch whose offset
+   is not believed does not count (see last_batch.py).
 2. Each other copy counts up to the offset at which it diverges from that history (KIP-101, KIP-279).
 3. Each offset is read from one copy: the leading one if it has the segment, otherwise the next best. Damaged
    batches are found, and read from other copies, only when they are read (see read_repair).
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.log.replicas.history import History
+    from native_log.log.replicas.last_batch import LastBatch
     from native_log.log.replicas.offset_span import OffsetSpan
 
 
@@ -38,6 +40,7 @@ class CopyState:
         high_watermark: its entry in replication-offset-checkpoint; None: no entry.
         missing: the offsets of missing segments, sorted and without overlaps.
         has_damaged_end: whether its log continues after `end_offset` with damaged batches.
+        doubtful: its last batch, if that is not believed (see last_batch.py). It lies after `end_offset`.
     """
 
     history: History
@@ -47,6 +50,7 @@ class CopyState:
     high_watermark: int | None = None
     missing: tuple[OffsetSpan, ...] = ()
     has_damaged_end: bool = False
+    doubtful: LastBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
 from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
 from native_log.log.replicas.history import BatchEpoch, History, history
+from native_log.log.replicas.last_batch import is_believed, last_batch_after_gap
 from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.log.replicas.plan import CopyState
 from native_log.segment.lookup import SegmentLookup
@@ -20,6 +22,8 @@ from native_log.segment.scan import valid_batch_at
 from native_log.storage import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from native_log.log.local_log import LocalLog
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
@@ -45,6 +49,31 @@ def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
         _missing_segments(log),
         has_damaged_end=has_damaged_end and end_offset is None and not log.checkpoints.live,
     )
+
+
+def without_doubtful_batches(logs: Sequence[LocalLog], states: Sequence[CopyState]) -> list[CopyState]:
+    """Return the states of copies without last batches whose offsets are not believed (see last_batch.py).
+
+    Args:
+        logs: the copies.
+        states: the result of `read_state` for each.
+
+    Raises OSError, LogTruncatedError if the files change meanwhile.
+    """
+    return [
+        _without_doubtful_batch(log, state, [other for other in logs if other is not log])
+        for log, state in zip(logs, states, strict=True)
+    ]
+
+
+def _without_doubtful_batch(log: LocalLog, state: CopyState, others: Sequence[LocalLog]) -> CopyState:
+    if not others or state.end_offset != log.log_end_offset:
+        return state
+    batch = last_batch_after_gap(log)
+    if batch is None or is_believed(batch, log, others):
+        return state
+    before = read_state(log, batch.expected_offset)
+    return replace(before, has_damaged_end=not log.checkpoints.live, doubtful=batch)
 
 
 def _end(log: LocalLog) -> tuple[int, bool]:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
+from native_log.log import PartitionCheckpoints
 from native_log.log.replicas import slice_check
 from native_log.log.replicas.merge import merge
 from native_log.log.replicas.merged_log import MergedLog
@@ -421,7 +422,10 @@ def test_gaps_of_a_topic_that_is_not_compacted_are_filled(
         for name, numbers in enumerate(missing):
             own = [batch for number, batch in enumerate(whole) if number - 1 not in numbers]  # has the first
             rolls = [batch.offset for batch in data.draw(st.lists(st.sampled_from(own), max_size=2))]
-            logs.append(PartitionLog.open(write_copy(Path(temporary, str(name)), own, rolls=rolls)))
+            directory = write_copy(Path(temporary, str(name)), own, rolls=rolls)
+            # A last batch after a gap is believed, because the log has reached it.
+            checkpoints = PartitionCheckpoints(high_watermark=own[-1].offset + RECORDS)
+            logs.append(PartitionLog.open(directory, checkpoints=checkpoints))
         read, in_parts = read_in_parts(merge(logs, [None] * len(logs), is_compacted=False), data)
     lost = set.intersection(*missing)
     assert read == in_parts == rows_of(b for number, b in enumerate(whole) if number - 1 not in lost)
