@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 CASES, CASES_PER_TEST = 240, 30
-DIFFERED_ONCE = (901397,)
+DIFFERED_ONCE = (901397, 2002838, 2006209)
 """Seeds that found a difference."""
 CASES_OF_A_BROKER = 40
 

@@ -173,8 +173,11 @@ def _first_to_check(segments: tuple[LogSegment, ...], recovery_point: int) -> in
 
 
 def _has_lost_indexes(segment: LogSegment) -> bool:
-    """Return whether a broker recovers the segment because of its indexes (Kafka: LogSegment.sanityCheck)."""
-    return segment.index is None or segment.load_transaction_index().health.status in ("torn", "corrupt")
+    """Return whether a broker recovers the segment because of its indexes (Kafka: LogSegment.sanityCheck).
+
+    It reads whole entries of the transaction index. So a torn last entry does not count.
+    """
+    return segment.index is None or segment.load_transaction_index().health.status == "corrupt"
 
 
 class _Checker:
