@@ -11,7 +11,7 @@ from native_log.cli.runner import Commands
 
 COMMANDS = (
     *("cat", "compact", "delete-records", "diff", "dump-log", "erase", "groups", "ls", "produce", "recover"),
-    *("reindex", "report", "retain", "salvage", "verify"),
+    *("reindex", "report", "retain", "salvage", "transactions", "verify"),
 )
 
 

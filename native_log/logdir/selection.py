@@ -5,7 +5,7 @@ process only by name.
 
 | function | kinds | only by name |
 |---|---|---|
-| verify, diff, report, `kafkalog ls` | those that LogDir reads | |
+| verify, diff, report, `kafkalog ls`, `transactions` | those that LogDir reads | |
 | `kafkalog cat`, LogDir.follow | those that LogDir reads | INTERNAL_TOPICS, except in paths |
 | salvage | those that LogDir reads | |
 | recover, reindex | normal and -future | __cluster_metadata, which is rejected |

@@ -31,6 +31,17 @@ def find_open_transactions(log: PartitionLog, max_bytes: int) -> tuple[OpenTrans
         active = log.segments[-1]
         if active.size_bytes > max_bytes or start < max(active.base_offset, log.local_log_start_offset):
             return None
+    return _apply_rest(log, start, undecided)
+
+
+def all_open_transactions(log: PartitionLog) -> tuple[OpenTransaction, ...]:
+    """Return the transactions that are open at the end of the log, however many batches must be read."""
+    return _apply_rest(log, *initial_state(log))
+
+
+def _apply_rest(log: PartitionLog, start: int, undecided: OpenTransactions) -> tuple[OpenTransaction, ...]:
+    """Apply the batches from offset `start` on, and describe the transactions that are still open."""
+    if start < log.log_end_offset:
         for batches in headers(log, start):
             undecided.apply(batches)
     return describe_open_transactions(log, undecided)
