@@ -30,7 +30,7 @@ from native_log.logdir.maintenance import decide_policies, open_for_maintenance,
 from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.enforcement import finish_and_plan
 from native_log.retention.execution import execute_plans
-from native_log.retention.plan import RetentionPlan, plan_partition, retention_table
+from native_log.retention.plan import RetentionPlan, plan_partition, planned_table, retention_table
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ def retain(
 
     Returns:
         One row for each segment, as `native_log.retain` returns it (RETENTION_SCHEMA in
-        native_log.retention): `decision` is deleted (in a dry run: would be) or kept, `rule` is the rule that
-        decided, and `reason` contains the figures. A partition that failed has one row with the decision
+        native_log.retention): `decision` is "deleted" (in a dry run: "would be deleted") or "kept", `rule` is
+        the rule that decided, `reason` contains the figures, and `settings` the settings with their sources.
+        A partition that failed has one row with the decision
         failed. For a compacted topic, only segments below the log start offset are deleted, unless `topics`
         names it and `config` contains cleanup.policy=delete. The work is done when this returns.
 
@@ -102,7 +103,8 @@ def retain(
                         directory, log_dir.checkpoints(directory), policy, now
                     )
             tables.append(retention_table(execute_plans(to_execute, now)))
-    return spark.createDataFrame(_sorted_rows(tables))
+    report = _sorted_rows(tables)
+    return spark.createDataFrame(planned_table(report) if dry_run else report)
 
 
 PartitionToPlan = tuple[OpenablePartition, RetentionPolicy]

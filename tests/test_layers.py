@@ -20,7 +20,7 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
-    *("effective_config", "sizes", "times"),
+    *("effective_config", "outcomes", "sizes", "times"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "internal_topics"),
     *("logdir", "retention", "compaction", "erasure", "salvaging", "publish", "producer"),
     "reporting",

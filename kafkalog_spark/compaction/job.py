@@ -26,7 +26,7 @@ from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
 from native_log.compaction.compactor import compaction_request, select_to_compact
 from native_log.compaction.delete_policy import delete_old_segments
-from native_log.compaction.statistics import failed_partition, statistics_table
+from native_log.compaction.statistics import failed_partition
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
@@ -85,9 +85,10 @@ def compact(
 
     Returns:
         One row for each partition, as `native_log.compact` returns it (STATISTICS_SCHEMA in
-        native_log.compaction): `status` is cleaned (in a dry run: would be), skipped or failed, with a
-        `reason`; then the numbers of segments, records and bytes before and after, and what happened to
-        batches, tombstones and keys. The work is done when this returns.
+        native_log.compaction): `status` is "cleaned" (in a dry run: "would be cleaned"), "skipped" or
+        "failed", with a `reason`; then the numbers of segments, records and bytes before and after, and what
+        happened to batches, tombstones and keys; `settings` are the settings that decided, with their
+        sources. The work is done when this returns.
 
     Raises:
         PathNotVisibleError: an executor does not see a partition directory.
@@ -98,11 +99,11 @@ def compact(
     settings = RunSettings(buffer_bytes, current_ms() if now_ms is None else now_ms, dry_run)
     with ExitStack() as stack:
         log_dir = open_for_maintenance(path, dry_run, stack)
-        to_compact, statistics = select_to_compact(log_dir, request, exclude_topics)
+        selected = select_to_compact(log_dir, request, exclude_topics)
+        to_compact = selected.to_compact
         if not dry_run:
             stack.callback(remove_staging, [directory.path for directory, _ in to_compact])
-        logs, failures = _prepare_partitions(log_dir, to_compact, dry_run)
-        statistics += failures
+        logs, statistics = _prepare_partitions(log_dir, to_compact, dry_run)
         stack.enter_context(tuned_session(spark))
         results = _compact_partitions(spark, logs, settings, small_bytes, split_bytes)
         if dry_run:
@@ -118,7 +119,7 @@ def compact(
                 ],
                 settings.now_ms,
             )
-    return spark.createDataFrame(statistics_table(statistics))
+    return spark.createDataFrame(selected.report(statistics, dry_run))
 
 
 SizedPartition = tuple[PartitionToCompact, int]

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = (
     *("topic", "partition", "status", "dirtyRatio", "segmentsBefore", "segmentsAfter"),
     *("recordsBefore", "recordsAfter", "bytesBefore", "bytesAfter", "segmentsDeleted", "bytesDeleted"),
-    "reason",
+    *("reason", "settings"),
 )
 
 
 def summarize(rows: pa.Table, dry_run: bool) -> str:
-    compacted = [row for row in rows.select(SHOWN_COLUMNS).to_pylist() if row["status"] == "cleaned"]
+    from native_log.outcomes import is_outcome
+
+    columns = ["status", "recordsBefore", "recordsAfter", "bytesBefore", "bytesAfter"]
+    compacted = [row for row in rows.select(columns).to_pylist() if is_outcome(row["status"], "cleaned")]
     records = sum(row["recordsBefore"] - row["recordsAfter"] for row in compacted)
     size_bytes = sum(row["bytesBefore"] - row["bytesAfter"] for row in compacted)
     would_be = "would be " if dry_run else ""

@@ -12,13 +12,25 @@ from kafkalog_spark.jobs.command_line import run
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOWN_COLUMNS = ("topic", "partition", "baseOffset", "endOffset", "sizeInBytes", "decision", "rule", "reason")
+SHOWN_COLUMNS = (
+    "topic",
+    "partition",
+    "baseOffset",
+    "endOffset",
+    "sizeInBytes",
+    "decision",
+    "rule",
+    "reason",
+    "settings",
+)
 
 
 def summarize(rows: pa.Table, dry_run: bool) -> str:
+    from native_log.outcomes import is_outcome
     from native_log.retention.plan import list_kept_topics
 
-    deleted = [row for row in rows.select(SHOWN_COLUMNS).to_pylist() if row["decision"] == "deleted"]
+    columns = ["topic", "partition", "sizeInBytes", "decision"]
+    deleted = [row for row in rows.select(columns).to_pylist() if is_outcome(row["decision"], "deleted")]
     partitions = len({(row["topic"], row["partition"]) for row in deleted})
     summary = (
         f"{len(deleted)} segments of {partitions} partitions {'would be ' if dry_run else ''}deleted, "

@@ -13,7 +13,7 @@ import click
 from native_log.cli.options import EPOCH_MS, combine
 from native_log.cli.progress import report_progress
 from native_log.cli.runner import DATA_ERROR, DECLINED
-from native_log.cli.tables import format_table, terminal_width
+from native_log.cli.tables import format_table, terminal_width, wrap
 from native_log.sizes import format_size
 from native_log.times import format_time_ms
 
@@ -114,7 +114,8 @@ def carry_out(
 ) -> None:
     """Show what a job would do, ask for confirmation, and run the job.
 
-    Exit with code 1 if a row of its report has the status or decision "failed".
+    The question names the stored settings that given ones override. Exit with code 1 if a row of the report
+    has the status or decision "failed".
 
     Args:
         job: takes whether to make a dry run, and a function to report progress; returns a report.
@@ -124,14 +125,17 @@ def carry_out(
     """
     if not (dry_run or yes):
         require_terminal(can_ask=not as_json)
+    from native_log.cli.setting_lines import describe_overrides
+
     show_rows = print_json if as_json else show
     if dry_run or not yes:
         plan = _run(job, description, True)
         show_rows(plan, True)
-        if dry_run or not any(changes(row) for row in plan.to_pylist()):
+        changed = [row for row in rows_of(plan) if changes(row)]
+        if dry_run or not changed:
             _exit_if_failed(plan)
             return
-        confirm()
+        confirm(describe_overrides(changed))
     done = _run(job, description, False)
     show_rows(done, False)
     _exit_if_failed(done)
@@ -158,10 +162,14 @@ def require_terminal(*, can_ask: bool = True) -> None:
         )
 
 
-def confirm() -> None:
-    """Ask for confirmation. Exit with code 3 if it is declined or interrupted."""
+def confirm(remark: str | None = None) -> None:
+    """Ask for confirmation. Exit with code 3 if it is declined or interrupted.
+
+    Args:
+        remark: what to say before the question.
+    """
     try:
-        answer = click.confirm("Proceed?", err=True)
+        answer = click.confirm(" ".join(filter(None, (remark, "Proceed?"))), err=True)
     except click.Abort:
         click.echo(err=True)
         answer = False
@@ -198,6 +206,14 @@ def print_table(
 ) -> None:
     """Print a table. If stdout is a terminal, the table fits it; see `tables.format_table`."""
     click.echo("\n".join(format_table(head, rows, details, terminal_width())))
+
+
+def print_settings(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the settings in the rows of a report, with their sources."""
+    from native_log.cli.setting_lines import describe_settings
+
+    for line in describe_settings(rows):
+        click.echo("\n".join(wrap(line, terminal_width())))
 
 
 def size_cell(size_bytes: int | None) -> str | None:

@@ -97,7 +97,7 @@ def _recover(
     def report(result: PartitionRecovery) -> None:
         results.append(result)
         if as_json:
-            click.echo(_json(recovery_row(result)))
+            click.echo(_json(recovery_row(result, dry_run=dry_run)))
         elif result.recovery is not None:
             text = _describe_recovery(result.recovery, result.lost_records, dry_run)
             click.echo(f"{result.partition.path.name}: {text}")

@@ -76,6 +76,13 @@ def columns_that_fit(
     return shown
 
 
+def wrap(text: str, width: int | None) -> list[str]:
+    """Return the lines of a text that fit a width, all but the first one indented; None: one line."""
+    if width is None:
+        return [text]
+    return textwrap.wrap(text, max(width, _NARROWEST), subsequent_indent=_INDENT, break_on_hyphens=False)
+
+
 def terminal_width() -> int | None:
     """Return the width of the terminal in characters; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Group
     from native_log.compaction.statistics import GroupStatistics, PartitionStatistics
+    from native_log.effective_config import AppliedSetting
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
     from native_log.policies import CompactionPolicy
@@ -93,8 +94,8 @@ def compact(
         One row for each partition (STATISTICS_SCHEMA), including partitions of skipped topics. A partition
         that fails has the status "failed"; the others are still compacted. A damaged log is not changed. If a
         file cannot be written, groups of segments that were replaced before that stay compacted. In a dry
-        run, bytesAfter is approximate: it depends on the compressor and, through the timestamps that are
-        written, on the time.
+        run, the status of a partition to compact is "would be cleaned", and bytesAfter is approximate: it
+        depends on the compressor and, through the timestamps that are written, on the time.
 
     Raises:
         LogDirInUseError: a broker or another writer is using the directory.
@@ -105,7 +106,8 @@ def compact(
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
-        to_compact, skipped = select_to_compact(log_dir, request, exclude_topics)
+        selected = select_to_compact(log_dir, request, exclude_topics)
+        to_compact = selected.to_compact
         settings = LogConfig.parse(request.config)
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
         max_threads = settings.log_cleaner_threads or available_cores()
@@ -135,7 +137,7 @@ def compact(
                 ],
                 now,
             )
-        return statistics_table(skipped + results)
+        return selected.report(results, dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +174,29 @@ def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, 
     return request
 
 
+@dataclass(frozen=True, slots=True)
+class SelectedPartitions:
+    """The partitions that a run selects.
+
+    Attributes:
+        to_compact: the partitions to compact, each with the policy of its topic.
+        skipped: the rows of partitions whose policy says that they are skipped.
+        settings: the settings that decided, by topic and partition.
+    """
+
+    to_compact: list[tuple[PartitionDir, CompactionPolicy]]
+    skipped: list[PartitionStatistics]
+    settings: dict[tuple[str, int], tuple[AppliedSetting, ...]]
+
+    def report(self, compacted: Iterable[PartitionStatistics], dry_run: bool) -> pa.Table:
+        """Return the report (STATISTICS_SCHEMA) of all partitions, with the results of those to compact."""
+        return statistics_table([*self.skipped, *compacted], self.settings, dry_run)
+
+
 def select_to_compact(
     log_dir: LogDir, request: Request, exclude_topics: str | Iterable[str]
-) -> tuple[list[tuple[PartitionDir, CompactionPolicy]], list[PartitionStatistics]]:
-    """Return the partitions to compact, and the rows of those whose policy says that they are skipped."""
+) -> SelectedPartitions:
+    """Select the partitions of a run, and decide which of them are compacted."""
     selected = select_changeable(log_dir, request.topics, exclude_topics)
     decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
     to_compact, skipped = [], []
@@ -184,7 +205,8 @@ def select_to_compact(
             to_compact.append((directory, policy))
         else:
             skipped.append(skipped_partition(directory.topic, directory.partition, policy.skipped))
-    return to_compact, skipped
+    settings = {directory.key: policy.settings for directory, policy in zip(selected, decided, strict=True)}
+    return SelectedPartitions(to_compact, skipped, settings)
 
 
 class CleanerCheckpoints:

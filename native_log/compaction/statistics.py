@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.effective_config import SETTINGS_TYPE, settings_value
+from native_log.outcomes import as_planned
 from native_log.records import RewriteStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
+    from native_log.effective_config import AppliedSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class PartitionStatistics:
     """The result for one partition. Byte sizes are those of .log files.
 
     Attributes:
-        status: "cleaned" (in a dry run: would be), "skipped" or "failed".
+        status: "cleaned", "skipped" or "failed". The report of a dry run has "would be cleaned".
         reason: why the partition was skipped or failed, or what was requested for a cleaned partition and not
             done.
         first_dirty_offset, end_offset: the dirty range, end exclusive. The end is the first dirty offset of
@@ -120,15 +123,30 @@ STATISTICS_SCHEMA = pa.schema(
         (_camel_case(f.name), pa.int32() if f.name == "partition" else _TYPES.get(str(f.type), pa.int64()))
         for f in fields(PartitionStatistics)
     ]
+    + [("settings", SETTINGS_TYPE)]
 )
-"""One row for each partition: the fields of PartitionStatistics in camelCase."""
+"""One row for each partition: the fields of PartitionStatistics in camelCase, and `settings`.
+
+`settings` are the settings that decided what is done to the topic, and where they come from (see
+native_log.effective_config.AppliedSetting). For a topic that is skipped for its policy, only the policy.
+"""
 
 
-def statistics_table(partitions: Iterable[PartitionStatistics]) -> pa.Table:
-    """Return the rows (STATISTICS_SCHEMA), sorted by topic and partition."""
+def statistics_table(
+    partitions: Iterable[PartitionStatistics],
+    settings: Mapping[tuple[str, int], tuple[AppliedSetting, ...]],
+    dry_run: bool,
+) -> pa.Table:
+    """Return the rows (STATISTICS_SCHEMA), sorted by topic and partition.
+
+    Args:
+        settings: the settings of each partition, by topic and partition.
+    """
     ordered = sorted(partitions, key=lambda stats: (stats.topic, stats.partition))
     columns = [[getattr(stats, f.name) for stats in ordered] for f in fields(PartitionStatistics)]
-    return pa.table(columns, schema=STATISTICS_SCHEMA)
+    columns.append([settings_value(settings.get((stats.topic, stats.partition), ())) for stats in ordered])
+    table = pa.table(columns, schema=STATISTICS_SCHEMA)
+    return as_planned(table, "status", ("cleaned",)) if dry_run else table
 
 
 def skipped_partition(

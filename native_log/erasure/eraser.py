@@ -21,6 +21,7 @@ from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
 from native_log.logdir.maintenance import changeable_topics, open_for_maintenance
 from native_log.logdir.selection import filter_partitions
+from native_log.outcomes import as_planned
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores
@@ -60,7 +61,8 @@ def erase(
 
     All other records keep their offsets, timestamps and transactions, and batches keep their producer
     sequence numbers. When this returns, the erased records are gone from these partition directories, and so
-    are the leftover files of deleted segments (`.deleted`).
+    are the leftover files of deleted segments (`.deleted`). A log that was rewritten is searched again; a
+    partition in which a selected record is left is reported as failed.
 
     Copies elsewhere are not changed. The report lists places in the log directories that may contain copies:
     -delete, -stray and -future directories, further directories of a partition, leftovers of unfinished
@@ -83,7 +85,8 @@ def erase(
         on_progress: called with (steps done, total steps), from any thread.
 
     Returns:
-        The report (ERASURE_SCHEMA). It contains the SHA-256 of keys, but no keys.
+        The report (ERASURE_SCHEMA). It contains the SHA-256 of keys, but no keys. A key that can be guessed,
+        such as a customer's number, can be found by its SHA-256: treat the report as personal data.
 
     Raises:
         ValueError: no condition, an invalid condition, or an invalid `how`.
@@ -113,7 +116,8 @@ def erase(
     if not selected and not copies and not log_dir.partitions():
         paths = ", ".join(map(str, log_dir.paths))
         raise EmptyLogDirError("expected partitions to erase records from, found none", path=paths)
-    return pa.concat_tables([*reports, _table(copies)])
+    report = pa.concat_tables([*reports, _table(copies)])
+    return as_planned(report, "status", ("erased", "removed")) if dry_run else report
 
 
 def _select(log_dir: LogDir, selection: PartitionSelection) -> list[PartitionDir]:
@@ -159,6 +163,7 @@ def _erase_partition(
             survey_log(log)  # raises an error if a header is damaged
         if records.num_rows and not run.dry_run:
             _rewrite_segments(log, records, run.tombstone, rewritten.add)
+            _check_erased(log_dir, run, directory)
         return pa.concat_tables([records, removed])
     except (KafkaLogError, OSError) as error:
         logger.warning(
@@ -171,6 +176,23 @@ def _erase_partition(
         return pa.concat_tables([erased, removed, failed])
     finally:
         partition_progress.end()
+
+
+def _check_erased(log_dir: LogDir, run: _ErasureRun, directory: PartitionDir) -> None:
+    """Search a rewritten log again. Raise KafkaLogError if a selected record is left."""
+    log = log_dir.partition(directory.topic, directory.partition)
+    left = [
+        offset
+        for rows in search_log(log, run.selection, run.tombstone)
+        for offset in rows["offset"].to_pylist()
+    ]
+    if left:
+        raise KafkaLogError(
+            f"expected no selected record after the log was rewritten, found {len(left)}, the first at "
+            f"offset {left[0]}; erase again",
+            path=log.path,
+            offset=left[0],
+        )
 
 
 def _rewrite_segments(

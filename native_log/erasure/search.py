@@ -35,9 +35,10 @@ ERASURE_SCHEMA = pa.schema(
 )
 """The report of an erasure. The column `status` is the kind of a row:
 
-- "erased": a record that was erased (in a dry run: would be). `segment` is the name of the file that
-  contained it. `keySha256` (in hex) and `keyBytes` are null if the record has no key.
-- "removed": a leftover file of a segment that was removed (in a dry run: would be). `segment` is its path.
+- "erased" (in a dry run: "would be erased"): a record. `segment` is the name of the file that contained it.
+  `keySha256` (in hex) and `keyBytes` are null if the record has no key. A key that can be guessed can be
+  found by its SHA-256, so the report is personal data.
+- "removed" (in a dry run: "would be removed"): a leftover file of a segment. `segment` is its path.
 - "copy": a place in the log directories that may contain copies and was not searched. `segment` is its path,
   and `reason` says what it is and what to do. `topic` and `partition` are null if they are not known.
 - "failed": a partition that could not be processed, with the `reason`. Only the records that are reported as

@@ -102,7 +102,9 @@ def recover(
     else:
         is_complete = topics is None and not topic_names(exclude_topics)
         results = _recover_locked(locations, topics, exclude_topics, options, is_complete=is_complete)
-    return pa.Table.from_pylist(list(map(recovery_row, results)), schema=RECOVERY_SCHEMA)
+    return pa.Table.from_pylist(
+        [recovery_row(result, dry_run=dry_run) for result in results], schema=RECOVERY_SCHEMA
+    )
 
 
 def _recover_locked(

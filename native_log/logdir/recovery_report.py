@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import error_message
+from native_log.outcomes import planned
 
 if TYPE_CHECKING:
     from native_log.errors import KafkaLogError
@@ -38,7 +39,8 @@ RECOVERY_SCHEMA = pa.schema(
 """One row for each partition. In a dry run, the columns say what would be done.
 
 - `path`: the partition directory;
-- `status`: "whole", "cut" (data is removed), or "failed" (then all columns after `reason` are null);
+- `status`: "whole", "cut" (data is removed; in a dry run: "would be cut"), or "failed" (then all columns
+  after `reason` are null);
 - `reason`: why data is removed, or why the recovery failed;
 - `logStartOffset`, `logEndOffset`: the offsets of the log after the recovery, end exclusive;
 - `segmentsChecked`, `segmentsRemoved`: numbers of segments;
@@ -67,7 +69,7 @@ class PartitionRecovery:
     error: KafkaLogError | OSError | None = None
 
 
-def recovery_row(result: PartitionRecovery) -> dict[str, object]:
+def recovery_row(result: PartitionRecovery, *, dry_run: bool) -> dict[str, object]:
     """Return a partition's row of RECOVERY_SCHEMA."""
     row: dict[str, object] = {
         "topic": result.partition.topic,
@@ -98,8 +100,9 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
         }
         for segment, damage in recovery.out_of_order
     ]
+    outcome = planned("cut") if dry_run else "cut"
     return row | {
-        "status": "cut" if recovery.loses_data else "whole",
+        "status": outcome if recovery.loses_data else "whole",
         "reason": recovery.reason,
         "logStartOffset": recovery.log_start_offset,
         "logEndOffset": recovery.log_end_offset,

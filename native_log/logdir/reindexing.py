@@ -18,6 +18,7 @@ from native_log.log.listing import list_log
 from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.recovery import recoverable_partitions
+from native_log.outcomes import as_planned
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 from native_log.system import available_cores
@@ -63,7 +64,8 @@ REINDEX_SCHEMA = pa.schema(
 """One row for each partition. In a dry run, the columns say what would be done.
 
 - `path`: the partition directory or, if the status is "failed", the file;
-- `status`: "reindexed", or "failed" if a segment could not be indexed completely;
+- `status`: "reindexed" (in a dry run: "would be reindexed"), or "failed" if a segment could not be indexed
+  completely;
 - `segments`: the number of segments that were indexed;
 - `changedSegments`: how many of them had different or missing indexes;
 - `position`, `offset`, `reason`: where and why it failed, or null.
@@ -116,7 +118,8 @@ def reindex(
                 done.append(result)
         finally:
             pool.shutdown(cancel_futures=True)
-    return pa.Table.from_pylist(list(map(_row, done)), schema=REINDEX_SCHEMA)
+    report = pa.Table.from_pylist(list(map(_row, done)), schema=REINDEX_SCHEMA)
+    return as_planned(report, "status", ("reindexed",)) if dry_run else report
 
 
 def _row(done: PartitionReindexing) -> dict[str, object]:

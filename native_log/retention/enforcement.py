@@ -12,7 +12,7 @@ from native_log.logdir.maintenance import decide_policies, open_for_maintenance,
 from native_log.policies import Request, retention_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.execution import execute_plans
-from native_log.retention.plan import failed_plan, plan_partition, retention_table
+from native_log.retention.plan import failed_plan, plan_partition, planned_table, retention_table
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def retain(
             plans.append(plan)
             if on_progress is not None:
                 on_progress(planned, len(selected))
-        return retention_table(plans if dry_run else execute_plans(plans, now))
+        if dry_run:
+            return planned_table(retention_table(plans))
+        return retention_table(execute_plans(plans, now))
 
 
 def finish_and_plan(

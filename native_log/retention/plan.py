@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.config import LogConfig
+from native_log.effective_config import SETTINGS_TYPE, settings_value
 from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.largest_timestamp import largest_timestamp_ms
 from native_log.logdir.discovery import join_names
+from native_log.outcomes import as_planned
 from native_log.policies import OVERRIDE, REMOTE, Exemption
 from native_log.retention.decisions import Candidate, Decision, decide
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
@@ -26,6 +28,7 @@ from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from native_log.effective_config import AppliedSetting
     from native_log.log import PartitionCheckpoints
     from native_log.policies import RetentionPolicy
     from native_log.segment.segment import LogSegment
@@ -43,17 +46,20 @@ RETENTION_SCHEMA = pa.schema(
         "decision": pa.string(),
         "rule": pa.string(),
         "reason": pa.string(),
+        "settings": SETTINGS_TYPE,
     }
 )
 """One row for each segment; a partition that failed has a single row.
 
 - `endOffset` is exclusive.
 - `largestTimestampMs` is null if no rule needed it.
-- `decision` is "deleted" (in a dry run: would be), "kept" or "failed".
+- `decision` is "deleted" (in a dry run: "would be deleted"), "kept" or "failed".
 - `rule` is the rule that deletes the segment (logStartOffset, retention.bytes or retention.ms), or the rule
   that keeps the whole log: compacted, cleanup.policy (no known policy asks for deletion) or
   remote.storage.enable. Otherwise it is null.
 - `reason` says why: the figures on which the decision is based, or the error.
+- `settings`: cleanup.policy, retention.ms and retention.bytes of the topic, and where they come from
+  (native_log.effective_config.AppliedSetting); null if the decision is "failed".
 """
 
 
@@ -98,6 +104,7 @@ class RetentionPlan:
     Attributes:
         path: the partition directory.
         config: the topic's settings.
+        settings: the settings that decided, for the report.
         log_start_offset: the log start offset after the deletion.
         segments: all segments of the log in offset order. The segments to delete come first.
         deleted: the files of the segments to delete.
@@ -113,6 +120,7 @@ class RetentionPlan:
     topic: str
     partition: int
     config: LogConfig = field(default_factory=LogConfig)
+    settings: tuple[AppliedSetting, ...] = ()
     log_start_offset: int = 0
     segments: tuple[PlannedSegment, ...] = ()
     deleted: tuple[LogSegment, ...] = ()
@@ -171,6 +179,7 @@ def _plan_log(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> Retent
         log.topic,
         log.partition,
         policy.config,
+        policy.settings,
         max(new_start, log.log_start_offset),
         segments,
         log.segments[:count],
@@ -264,6 +273,11 @@ def list_kept_topics(rows: pa.Table) -> str:
     return "; ".join(f"{rule}: {join_names(names)}" for rule, names in topics.items())
 
 
+def planned_table(rows: pa.Table) -> pa.Table:
+    """Return rows (RETENTION_SCHEMA) as a dry run reports them."""
+    return as_planned(rows, "decision", ("deleted",))
+
+
 def retention_table(plans: Iterable[RetentionPlan]) -> pa.Table:
     """Return the plans' segments as rows (RETENTION_SCHEMA). A plan with an error has one row."""
     columns = list(zip(*(row for plan in plans for row in _rows(plan)), strict=True))
@@ -276,8 +290,9 @@ def retention_table(plans: Iterable[RetentionPlan]) -> pa.Table:
 def _rows(plan: RetentionPlan) -> Iterator[tuple[object, ...]]:
     key = plan.topic, plan.partition
     if plan.error is not None:
-        yield (*key, None, None, None, None, "failed", None, plan.error)
+        yield (*key, None, None, None, None, "failed", None, plan.error, None)
         return
+    settings = settings_value(plan.settings)
     for segment in plan.segments:
         decision = "deleted" if segment.is_deleted else "kept"
         yield (
@@ -289,4 +304,5 @@ def _rows(plan: RetentionPlan) -> Iterator[tuple[object, ...]]:
             decision,
             segment.decision.rule,
             segment.decision.reason,
+            settings,
         )

@@ -14,6 +14,7 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.errors import OffsetOutOfRangeError
 from native_log.logdir.maintenance import check_changeable, open_for_maintenance
+from native_log.outcomes import as_planned
 from native_log.retention.execution import truncate_epochs
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ DELETION_SCHEMA = pa.schema(
         "logStartOffsetBefore": pa.int64(),
         "logStartOffset": pa.int64(),
         "highWatermark": pa.int64(),
+        "status": pa.string(),
     }
 )
-"""One row for each partition. The offsets say where the log starts before and after the deletion."""
+"""One row for each partition. The offsets say where the log starts before and after the deletion. `status` is
+"deleted" (in a dry run: "would be deleted"), or "unchanged" if the log starts there already."""
 
 
 def delete_records(
@@ -78,13 +81,17 @@ def delete_records(
             start = max(log.log_start_offset, _resolve_offset(log, offset))
             if start > log.log_start_offset:
                 new_starts[log.path] = topic, partition, start
-            rows.append((topic, partition, log.log_start_offset, start, log.high_watermark))
+            status = "deleted" if start > log.log_start_offset else "unchanged"
+            rows.append((topic, partition, log.log_start_offset, start, log.high_watermark, status))
         if not dry_run:
             update_partition_checkpoints(LOG_START_OFFSET_CHECKPOINT, new_starts)
             for directory, (_, _, start) in new_starts.items():
                 truncate_epochs(directory, start)
     names = DELETION_SCHEMA.names
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=DELETION_SCHEMA)
+    report = pa.Table.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in rows], schema=DELETION_SCHEMA
+    )
+    return as_planned(report, "status", ("deleted",)) if dry_run else report
 
 
 def _resolve_offset(log: PartitionLog, offset: int) -> int:

@@ -16,6 +16,7 @@ from conftest import GOLDEN
 import native_log
 from native_log.cli import changes
 from native_log.cli.app import kafkalog
+from tests.logdir.metadata import store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,8 @@ def test_a_dry_run_changes_nothing(command: tuple[str, ...], tmp_path: Path) -> 
     before = files(command, tmp_path)
     result = run(*command, "--dry-run")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert command[0] == "delete-records" or "would be" in result.stdout
+    assert "would be" in result.stdout
+    assert not re.search(r"(?<!would be )\b(deleted|cleaned|erased|removed)\b", result.stdout)
     assert files(command, tmp_path) == before
 
 
@@ -80,7 +82,10 @@ def test_yes_makes_the_changes_that_a_dry_run_shows(command: tuple[str, ...], tm
     done = run(*command, "--yes", "--json")
     assert (done.exit_code, done.stderr) == (0, "")
     assert files(command, tmp_path) != before
-    assert json.loads(done.stdout.splitlines()[0]) == json.loads(planned.stdout.splitlines()[0])
+    outcome = "decision" if command[0] == "retain" else "status"
+    expected = json.loads(done.stdout.splitlines()[0])
+    expected[outcome] = f"would be {expected[outcome]}"
+    assert json.loads(planned.stdout.splitlines()[0]) == expected
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
@@ -113,7 +118,7 @@ def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
     def gone(*options: str) -> list[str]:
         result = run("retain", str(data), "--conf-file", str(file), "-n", "--json", *options)
         rows = map(json.loads, result.stdout.splitlines())
-        return [row["rule"] for row in rows if row["decision"] == "deleted"]
+        return [row["rule"] for row in rows if row["decision"] == "would be deleted"]
 
     assert set(gone()) == {"retention.bytes"}
     assert gone("-c", "retention.bytes=-1") == []
@@ -199,9 +204,10 @@ def test_copies_that_erasure_leaves_are_listed_last(tmp_path: Path) -> None:
 
     result = run("erase", str(data), "--key", "no such key", "-y")
 
-    assert result.stdout.splitlines()[-4:-1] == [
+    assert result.stdout.splitlines()[-5:-1] == [
         "0 records erased",
         "1 key of 1 not found in the partitions searched",
+        "0 such records are left in the partitions searched",
         "1 place not searched, which may hold copies",
     ]
     assert result.stdout.splitlines()[-1].startswith(f"  {stray}: a -stray directory")
@@ -229,10 +235,10 @@ def decisions(*options: str) -> set[tuple[str, str | None]]:
 def test_retention_of_a_compacted_topic_requires_its_name_and_the_policy() -> None:
     named, policy = ("-t", "compact-codecs"), ("-c", "cleanup.policy=delete")
     assert decisions() == decisions(*named) == decisions(*policy) == {("kept", "compacted")}
-    assert decisions(*named, *policy) == {("deleted", "retention.ms")}
+    assert decisions(*named, *policy) == {("would be deleted", "retention.ms")}
     shown = run("retain", str(COMPACTED), "-n", *OLD).stdout
     assert "the topic has been compacted" in shown
-    assert shown.endswith("\nkept: compacted: compact-codecs\n")
+    assert "\nkept: compacted: compact-codecs\n" in shown
     assert "name the topic and set cleanup.policy=delete" in shown
 
 
@@ -242,7 +248,7 @@ def test_a_settings_file_does_not_enable_retention_of_compacted_topics(tmp_path:
     asked = ("-t", "compact-codecs", "--conf-file", str(file))
     assert decisions(*asked) == {("kept", "compacted")}
     assert "cleanup.policy is ignored" in run("retain", str(COMPACTED), "-n", *OLD, *asked).stderr
-    assert decisions(*asked, "-c", "cleanup.policy=delete") == {("deleted", "retention.ms")}
+    assert decisions(*asked, "-c", "cleanup.policy=delete") == {("would be deleted", "retention.ms")}
 
 
 def test_compact_skips_topics_without_the_policy(tmp_path: Path) -> None:
@@ -298,7 +304,7 @@ def test_an_interrupt_declines_the_confirmation(tmp_path: Path, monkeypatch: pyt
 def test_times_in_json_are_epoch_ms() -> None:
     result = run("erase", str(V41 / "plain-none/data"), "--key", "k1", "-n", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    times = [row["timestamp"] for row in rows if row["status"] == "erased"]
+    times = [row["timestamp"] for row in rows if row["status"] == "would be erased"]
     assert len(times) > 10
     assert all(
         isinstance(time_ms, int) and 1_600_000_000_000 < time_ms < 1_800_000_000_000 for time_ms in times
@@ -349,7 +355,7 @@ def test_binary_keys_can_be_erased(tmp_path: Path) -> None:
         result = run("erase", data, "-t", "events", *options, "-n", "--json")
         assert result.exit_code == 0, result.stderr
         rows = map(json.loads, result.stdout.splitlines())
-        return {row["keySha256"] for row in rows if row["status"] == "erased"}
+        return {row["keySha256"] for row in rows if row["status"] == "would be erased"}
 
     digest = hashlib.sha256(key).hexdigest()
     assert erased("--key", key.hex(), "--key-encoding", "hex") == {digest}
@@ -361,3 +367,57 @@ def test_binary_keys_can_be_erased(tmp_path: Path) -> None:
     }
     result = run("erase", data, "--key", "xyz", "--key-encoding", "hex", "-n")
     assert (result.exit_code, "a key in hex, found 'xyz'" in result.stderr) == (2, True)
+
+
+@pytest.fixture
+def stored_retention(tmp_path: Path) -> Path:
+    """A topic that stores retention.ms=-1."""
+    data = shutil.copytree(V41 / "ret-time/before/data", tmp_path / "data")
+    store(data, "ret-time", {"retention.ms": "-1"})
+    return data
+
+
+def test_the_question_names_stored_settings_that_are_overridden(
+    stored_retention: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
+    result = run("retain", str(stored_retention), "-c", "retention.ms=1", text="n\n")
+    question = "This overrides stored settings: retention.ms=-1 of ret-time. Proceed?"
+    assert (result.exit_code, question in result.stderr) == (3, True)
+    assert (
+        "settings of ret-time: cleanup.policy=delete (default), retention.ms=1 (given, overrides -1), "
+        "retention.bytes (unknown)\n"
+    ) in result.stdout
+    result = run("retain", str(stored_retention), "-c", "retention.bytes=1", text="n\n")
+    assert result.stderr.startswith("Proceed?")
+
+
+def test_the_default_of_a_broker_is_shown_with_its_source(stored_retention: Path, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.retention.hours=1\nlog.retention.bytes=1073741824\nlog.dirs=/data\n")
+    result = run("retain", str(stored_retention), "-n", "--json", "--conf-file", str(file))
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {row["decision"] for row in rows} == {"kept"}
+    assert rows[0]["settings"] == [
+        {"name": "cleanup.policy", "value": "delete", "source": "default", "overrides": None},
+        {"name": "retention.ms", "value": "-1", "source": "stored for topic", "overrides": None},
+        {"name": "retention.bytes", "value": "1073741824", "source": "given for broker", "overrides": None},
+    ]
+
+
+def test_compact_shows_its_settings(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "compact-txn/round1-before/data", tmp_path / "data")
+    store(data, "compact-txn", {"cleanup.policy": "compact", "delete.retention.ms": "5"})
+    options = ("-c", "min.cleanable.dirty.ratio=0", "-c", "log.cleaner.delete.retention.ms=7")
+    shown = run("compact", str(data), "-n", *options).stdout.splitlines()[-1]
+    assert shown == (
+        "settings of compact-txn: cleanup.policy=compact (stored for topic), min.cleanable.dirty.ratio=0.0 "
+        "(given), min.compaction.lag.ms=0 (default), max.compaction.lag.ms=9223372036854775807 (default), "
+        "delete.retention.ms=5 (stored for topic), segment.bytes=1073741824 (default)"
+    )
+
+
+def test_a_run_speaks_of_what_was_done(command: tuple[str, ...]) -> None:
+    result = run(*command, "--yes")
+    assert "would be" not in result.stdout
+    assert re.search(r"\b(deleted|cleaned|erased)\b", result.stdout)

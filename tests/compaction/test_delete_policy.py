@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dry_runs import as_done
 
 import native_log
 from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offset_checkpoint
@@ -36,6 +37,10 @@ def newest_ms(data: Path, topic: str) -> int:
     return max(max(b.column("maxTimestamp").to_pylist(), default=0) or 0 for b in log.batches())
 
 
+def names(row: dict[str, Any]) -> set[str]:
+    return {setting["name"] for setting in row["settings"]}
+
+
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("case", ROUNDS, ids=round_id)
 def test_the_result_is_that_of_compact_and_then_retain(
@@ -50,13 +55,15 @@ def test_the_result_is_that_of_compact_and_then_retain(
 
     (row,) = native_log.compact(both, case.topic, config=config, **options).to_pylist()
 
-    assert planned.to_pylist() == [row]
+    assert as_done(planned).to_pylist() == [row]
     (alone,) = native_log.compact(
         in_turn, case.topic, config=config | {"cleanup.policy": "compact"}, **options
     ).to_pylist()
     segments = native_log.retain(in_turn, case.topic, config=config, **options).to_pylist()
     deleted = [segment["sizeInBytes"] for segment in segments if segment["decision"] == "deleted"]
-    assert row == alone | {"segmentsDeleted": len(deleted), "bytesDeleted": sum(deleted)}
+    expected = alone | {"segmentsDeleted": len(deleted), "bytesDeleted": sum(deleted)}
+    assert row == expected | {"settings": row["settings"]}
+    assert {"retention.ms", "retention.bytes"} == names(row) - names(alone)
     if "retention.bytes" in limits and limits["retention.bytes"] < 5000:
         assert deleted
     assert files(both) == files(in_turn)

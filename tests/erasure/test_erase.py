@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from conftest import GOLDEN
+from dry_runs import as_done
 
 import native_log
 from native_log.checkpoints.names import deleted_name
@@ -101,7 +102,7 @@ def test_records_with_the_keys_are_dropped_and_all_others_stay(data: Path) -> No
     assert rows(data) == before
     table = native_log.erase(data, keys=keys)
 
-    assert table == planned
+    assert table == as_done(planned)
     report = [row for row in table.to_pylist() if row["status"] == "erased"]
     assert {(row["topic"], row["partition"], row["offset"]) for row in report} == erased
     for row in report:
@@ -257,7 +258,7 @@ def test_copies_are_reported_and_leftover_files_removed(tmp_path: Path) -> None:
     for dry_run in (True, False):
         report = native_log.erase(data, keys=["no such key"], dry_run=dry_run).to_pylist()
         assert {(row["status"], row["segment"]) for row in report} == {
-            ("removed", str(leftover)),
+            ("would be removed" if dry_run else "removed", str(leftover)),
             ("copy", str(deleted)),
             ("copy", str(partition / ".staging")),
         }
@@ -359,7 +360,10 @@ def test_staged_files_of_an_interrupted_compaction_are_removed(tmp_path: Path) -
     staging.mkdir()
     for dry_run in (True, False):
         (row,) = native_log.erase(data, keys=["no such key"], dry_run=dry_run).to_pylist()
-        assert (row["status"], row["segment"]) == ("removed", str(staging))
+        assert (row["status"], row["segment"]) == (
+            "would be removed" if dry_run else "removed",
+            str(staging),
+        )
         assert staging.exists() == dry_run
 
 
@@ -402,7 +406,7 @@ def test_damage_fails_only_its_partition(which: int, byte: int, tmp_path: Path) 
     log.write_bytes(content)
     before = files(data / "compact-idem-0")
 
-    planned = native_log.erase(data, keys=keys, dry_run=True).to_pylist()
+    planned = as_done(native_log.erase(data, keys=keys, dry_run=True)).to_pylist()
     report = native_log.erase(data, keys=keys).to_pylist()
 
     assert planned == report
@@ -471,3 +475,13 @@ def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
         with pytest.raises(native_log.LogDirInUseError):
             native_log.erase(data, keys=["k1"])
         holder.communicate()
+
+
+def test_a_record_that_is_left_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewritten logs are searched again."""
+    data = copy("plain-none", tmp_path)
+    monkeypatch.setattr("native_log.erasure.eraser.erase_records", lambda *_: None)
+    report = native_log.erase(data, keys=some_keys(data)).to_pylist()
+    failed = [row for row in report if row["status"] == "failed"]
+    assert failed
+    assert all("expected no selected record after the log was rewritten" in row["reason"] for row in failed)

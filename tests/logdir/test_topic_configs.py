@@ -182,7 +182,11 @@ def test_stored_settings_apply_if_none_are_given(data: Path) -> None:
     assert any("its retention is not stored here" in row["reason"] for row in rows)
 
     rows = retain(data, config={"retention.ms": 1}, dry_run=True).to_pylist()
-    assert {row["topic"] for row in rows if row["decision"] == "deleted"} == {"events", "payments", "trimmed"}
+    assert {row["topic"] for row in rows if row["decision"] == "would be deleted"} == {
+        "events",
+        "payments",
+        "trimmed",
+    }
 
 
 def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
@@ -192,7 +196,7 @@ def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
     def deleted(**settings: object) -> set[str]:
         config = {name.replace("_", "."): value for name, value in settings.items()}
         rows = retain(data, config=config, dry_run=True).to_pylist()
-        return {row["rule"] for row in rows if row["decision"] == "deleted"}
+        return {row["rule"] for row in rows if row["decision"] == "would be deleted"}
 
     assert deleted() == {"retention.bytes"}
     assert deleted(retention_bytes=-1) == set()

@@ -288,7 +288,7 @@ def test_what_retention_deletes(golden_copy: Callable[[str], Path]) -> None:
     figures = survey_of(data, Extent(retention=True))
     topics = {topic.topic: topic for topic in figures.retention or ()}
     expected = native_log.retain(data, now_ms=2 * NOW_MS, dry_run=True).to_pylist()
-    deleted = [row for row in expected if row["decision"] == "deleted"]
+    deleted = [row for row in expected if row["decision"] == "would be deleted"]
     assert {row["topic"] for row in deleted} == {"events"}
     assert (topics["events"].segments, topics["events"].size_bytes) == (
         len(deleted),

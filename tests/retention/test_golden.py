@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import GOLDEN
+from dry_runs import as_done
 
 import native_log
 from native_log.checkpoints.leader_epochs import read_leader_epochs
@@ -79,7 +80,7 @@ def test_runs(before: Path, tmp_path: Path) -> None:
     assert files(data) == files(before / "data")
     table = native_log.retain(data, **arguments(before))
 
-    assert planned == table
+    assert as_done(planned) == table
     assert segment_files(data / f"{topic}-0") == segment_files(after / "data" / f"{topic}-0")
     start = expected(after)["partitions"][0]["earliest"]
     assert read_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT)[topic, 0] == start
@@ -124,11 +125,13 @@ def test_delete_records_rejects_offsets_above_the_high_watermark(tmp_path: Path)
         native_log.delete_records(data, {("delete-records", 1): 5, key: log.high_watermark + 1})
     assert files(data) == before
 
-    assert native_log.delete_records(data, {key: -1}, dry_run=True).num_rows == 1
+    planned = native_log.delete_records(data, {key: -1}, dry_run=True)
+    assert planned["status"].to_pylist() == ["would be deleted"]
     assert files(data) == before
 
-    native_log.delete_records(data, {key: -1})
-    native_log.delete_records(data, {key: 3})  # the log start offset never moves back
+    assert native_log.delete_records(data, {key: -1})["status"].to_pylist() == ["deleted"]
+    again = native_log.delete_records(data, {key: 3})  # the log start offset never moves back
+    assert again["status"].to_pylist() == ["unchanged"]
     assert native_log.LogDir(data).partition(*key).log_start_offset == log.high_watermark
 
 
@@ -194,7 +197,7 @@ def test_a_log_without_timestamps_is_as_old_as_its_files(tmp_path: Path) -> None
         config = {"retention.ms": age}
         rows = native_log.retain(data, config=config, now_ms=times[-1], dry_run=True).to_pylist()
         assert [row["largestTimestampMs"] for row in rows][: deleted + 1] == times[: deleted + 1]
-        assert [row["decision"] for row in rows].count("deleted") == deleted
+        assert [row["decision"] for row in rows].count("would be deleted") == deleted
 
 
 def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def test_the_spark_submit_program(
     dry = capsys.readouterr()
     assert files(data) == files(before / "data")
     deleted = expected.column("decision").to_pylist().count("deleted")
-    assert dry.out.count("|deleted |") + dry.out.count("|deleted|") == deleted
+    assert dry.out.count("|would be deleted|") == deleted
+    assert "{retention." in dry.out
     assert f"{deleted} segments of 1 partitions would be deleted" in dry.err
 
     done = submit("retain.py", *command_line)

@@ -46,6 +46,7 @@ def compact(
     named topics), old segments are deleted by retention.ms and retention.bytes, as by `kafkalog retain`.
     """
     from native_log.compaction import compact as run
+    from native_log.outcomes import is_outcome
 
     config = changes.load_settings(conf, conf_file)
     now = current_ms() if now_ms is None else now_ms
@@ -65,12 +66,14 @@ def compact(
         job,
         "compacting",
         _show,
-        lambda row: row["status"] == "cleaned" or row["segmentsDeleted"] > 0,
+        lambda row: is_outcome(row["status"], "cleaned") or row["segmentsDeleted"] > 0,
         **confirmation,
     )
 
 
 def _show(table: pa.Table, dry_run: bool) -> None:
+    from native_log.outcomes import is_outcome
+
     rows = table.to_pylist()
     changes.print_table(
         ("PARTITION", "", "DIRTY", "RECORDS", "KEPT", "SIZE", "KEPT"),
@@ -88,7 +91,7 @@ def _show(table: pa.Table, dry_run: bool) -> None:
         ],
         [_details(row) for row in rows],
     )
-    done = [row for row in rows if row["status"] == "cleaned"]
+    done = [row for row in rows if is_outcome(row["status"], "cleaned")]
     saved = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
     records = sum(row["recordsBefore"] - row["recordsAfter"] for row in done)
     click.echo(
@@ -107,6 +110,7 @@ def _show(table: pa.Table, dry_run: bool) -> None:
             f"{format_count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
             f"{changes.size_cell(sum(row['bytesDeleted'] for row in rows))}"
         )
+    changes.print_settings(rows)
 
 
 def _details(row: dict[str, Any]) -> str:

@@ -69,10 +69,11 @@ def delete_records(paths: tuple[str, ...], offsets: Any, **confirmation: bool) -
 
 def _show(table: pa.Table, _: bool) -> None:
     changes.print_table(
-        ("PARTITION", "START", "NEW START", "HW"),
+        ("PARTITION", "", "START", "NEW START", "HW"),
         [
             (
                 changes.partition_name(row),
+                row["status"],
                 row["logStartOffsetBefore"],
                 row["logStartOffset"],
                 row["highWatermark"],

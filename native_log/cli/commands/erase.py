@@ -64,12 +64,17 @@ def erase(
     """Rewrite logs without the records that meet one of the conditions.
 
     All other records keep their offsets. The command first shows which records it would erase and asks for
-    confirmation. The report identifies each record by the SHA-256 of its key.
+    confirmation. The report identifies each record by the SHA-256 of its key. Keys that can be guessed
+    can be found by it: treat the report as personal data.
+
+    After the rewrite the logs are searched again. To prove the erasure later, run the same command with
+    --dry-run: it reports no record.
 
     Other replicas, tiered storage, backups and copies of the volume are not changed. Places in the log
     directories that may hold copies are listed at the end.
     """
     from native_log.erasure import erase as run
+    from native_log.outcomes import is_outcome
 
     lines = keys_file.read().splitlines() if keys_file else []
     texts: list[str | bytes] = [*keys, *filter(None, lines)]
@@ -93,12 +98,14 @@ def erase(
         job,
         "erasing",
         partial(_show, whole_keys),
-        lambda row: row["status"] in ("erased", "removed"),
+        lambda row: any(is_outcome(row["status"], outcome) for outcome in ("erased", "removed")),
         **confirmation,
     )
 
 
 def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
+    from native_log.outcomes import planned
+
     rows = changes.rows_of(table)
     listed = [row for row in rows if row["status"] != "copy"]
     changes.print_table(
@@ -116,7 +123,8 @@ def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
         [_details(row) for row in listed],
     )
     by_status = Counter(row["status"] for row in rows)
-    click.echo(f"{format_count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
+    outcome = planned("erased") if dry_run else "erased"
+    click.echo(f"{format_count(by_status[outcome], 'record')} {outcome}")
     import hashlib  # not needed to start other commands
 
     digests = {hashlib.sha256(key).hexdigest() for key in keys}
@@ -125,6 +133,8 @@ def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
         click.echo(f"{format_count(missing, 'key')} of {len(digests)} not found in the partitions searched")
     if by_status["failed"]:
         click.echo(f"{format_count(by_status['failed'], 'partition')} failed and may still have such records")
+    elif not dry_run:
+        click.echo("0 such records are left in the partitions searched")
     if by_status["copy"]:
         click.echo(f"{format_count(by_status['copy'], 'place')} not searched, which may hold copies")
         for row in rows:

@@ -42,6 +42,7 @@ def retain(
     setting that is neither given nor stored deletes nothing. Compacted topics keep their segments, unless
     --topic names them and --conf sets cleanup.policy=delete (a file cannot).
     """
+    from native_log.outcomes import is_outcome
     from native_log.retention import retain as run
 
     config = changes.load_settings(conf, conf_file)
@@ -59,11 +60,16 @@ def retain(
         )
 
     changes.carry_out(
-        job, "inspecting partitions", _show, lambda row: row["decision"] == "deleted", **confirmation
+        job,
+        "inspecting partitions",
+        _show,
+        lambda row: is_outcome(row["decision"], "deleted"),
+        **confirmation,
     )
 
 
 def _show(table: pa.Table, dry_run: bool) -> None:
+    from native_log.outcomes import is_outcome
     from native_log.retention.plan import list_kept_topics
 
     rows = table.to_pylist()
@@ -82,7 +88,7 @@ def _show(table: pa.Table, dry_run: bool) -> None:
         ],
         [": ".join(filter(None, (row["rule"], row["reason"]))) for row in rows],
     )
-    deleted = [row for row in rows if row["decision"] == "deleted"]
+    deleted = [row for row in rows if is_outcome(row["decision"], "deleted")]
     partitions = len({(row["topic"], row["partition"]) for row in deleted})
     click.echo(
         f"{format_count(len(deleted), 'segment')} of {format_count(partitions, 'partition')} "
@@ -92,3 +98,4 @@ def _show(table: pa.Table, dry_run: bool) -> None:
     kept = list_kept_topics(table)
     if kept:
         click.echo(f"kept: {kept}")
+    changes.print_settings(rows)
