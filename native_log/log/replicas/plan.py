@@ -2,8 +2,8 @@
 
 The rules are those of an election and of a follower that truncates its log:
 
-1. The copy with the highest leader epoch leads. Among several, the longest one leads. A last batch whose offset
-   is not believed does not count (see last_batch.py).
+1. The copy with the highest leader epoch leads. Among several, the longest one leads. A last batch whose
+   offset is not believed does not count (see last_batch.py).
 2. Each other copy counts up to the offset at which it diverges from that history (KIP-101, KIP-279).
 3. Each offset is read from one copy: the leading one if it has the segment, otherwise the next best. Damaged
    batches are found, and read from other copies, only when they are read (see read_repair).
