@@ -161,6 +161,27 @@ class PartitionFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """One of several copies of a partition.
+
+    Attributes:
+        high_watermark: the checkpointed one; None: no entry.
+        leader_epoch: the last one; -1: batches have none.
+        is_leading: whether it is the leading copy.
+        is_read: whether the figures of the partition are from this copy.
+    """
+
+    name: str
+    log_dir: str
+    log_end_offset: int
+    high_watermark: int | None
+    leader_epoch: int
+    size_bytes: int
+    is_leading: bool
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A partition, or a part of the report, that could not be read, and why."""
 
@@ -310,6 +331,7 @@ class ReportFigures:
         metadata_unreadable: why the cluster's metadata cannot be read; None if it was read, or is not there.
         problems: by kind; None if the logs were not verified.
         compaction, retention: by topic; None if there was no dry run.
+        copies: of partitions that several directories contain.
     """
 
     created_ms: int
@@ -323,3 +345,4 @@ class ReportFigures:
     problems: tuple[ProblemKind, ...] | None = None
     compaction: tuple[CompactionFigures, ...] | None = None
     retention: tuple[RetentionFigures, ...] | None = None
+    copies: tuple[CopyFigures, ...] = ()

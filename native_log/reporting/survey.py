@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from native_log.logdir.maintenance import decide_policies
 from native_log.reporting.checks import find_problems
 from native_log.reporting.coordinators import Offsets, read_coordinators
+from native_log.reporting.copies import describe_copies
 from native_log.reporting.directories import describe_directory
 from native_log.reporting.dry_runs import try_compaction, try_retention
 from native_log.reporting.figures import ReportFigures
@@ -73,6 +74,7 @@ def survey(
         if extent.compaction
         else None,
         try_retention(log_dir, partitions, now_ms, progress.part("retention")) if extent.retention else None,
+        describe_copies(log_dir, partitions),
     )
 
 

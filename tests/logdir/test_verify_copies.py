@@ -14,6 +14,8 @@ import native_log
 from native_log import LogDir
 from native_log.cli.app import kafkalog
 from native_log.reporting.figures import Extent
+from native_log.reporting.layout import Table
+from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.survey import survey
 from tests.log.replicas.copies import Batch, batches, damage, write_copy
 from tests.reporting.examples import NOW_MS
@@ -76,6 +78,26 @@ def test_the_report_counts_the_problems_of_all_copies(log_dirs: list[Path]) -> N
     log_dir = LogDir(log_dirs)
     figures = survey(log_dir, log_dir.partitions(), Extent(verification=True), NOW_MS)
     assert [(problem.kind, problem.count) for problem in figures.problems or ()] == [("crc", 2)]
+
+
+def test_the_report_has_the_figures_of_all_copies(log_dirs: list[Path]) -> None:
+    log_dir = LogDir(log_dirs)
+    figures = survey(log_dir, log_dir.partitions(), Extent(), NOW_MS)
+    assert [
+        (copy.log_dir, copy.log_end_offset, copy.is_leading, copy.is_read) for copy in figures.copies
+    ] == [
+        (str(log_dirs[0]), 60, True, True),
+        (str(log_dirs[1]), 54, False, False),
+        (str(log_dirs[2]), 54, False, False),
+    ]
+    directories, copies = directory_section(figures).parts
+    assert isinstance(directories, Table) and isinstance(copies, Table)
+    assert [row[4] for row in directories.rows] == ["1", "1", "1"]
+    assert [row[:4] for row in copies.rows] == [
+        ("t-0", str(log_dirs[0]), "*", "60"),
+        ("t-0", str(log_dirs[1]), "", "54"),
+        ("t-0", str(log_dirs[2]), "", "54"),
+    ]
 
 
 def test_a_directory_that_is_given_twice_is_checked_once(log_dirs: list[Path]) -> None:

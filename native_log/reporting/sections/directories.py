@@ -11,14 +11,26 @@ from native_log.reporting.text import number
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
-    from native_log.reporting.figures import DirectoryFigures, ReportFigures
+    from collections.abc import Sequence
+
+    from native_log.reporting.figures import CopyFigures, DirectoryFigures, ReportFigures
+    from native_log.reporting.layout import Table
+
+_COPIES = (
+    "Several directories contain the same partitions. The other figures on this page are from the longest "
+    "copy of each partition. Best is the leading copy: the one with the highest leader epoch, or the longest "
+    "of several. kafkalog diff compares copies."
+)
 
 
 def directory_section(figures: ReportFigures) -> Section:
-    partitions = Counter(partition.log_dir for partition in figures.partitions)
+    partitions: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for partition in figures.partitions:
-        sizes[partition.log_dir] += partition.size_bytes
+    unread = [copy for copy in figures.copies if not copy.is_read]
+    read = [(partition.log_dir, partition.size_bytes) for partition in figures.partitions]
+    for log_dir, size_bytes in [*read, *((copy.log_dir, copy.size_bytes) for copy in unread)]:
+        partitions[log_dir] += 1
+        sizes[log_dir] += size_bytes
     table = top_table(
         "Log directories",
         ("Path", "Cluster", "Node", "State", "Partitions", "Size"),
@@ -34,7 +46,28 @@ def directory_section(figures: ReportFigures) -> Section:
         numbers={2, 4, 5},
         noun="directory",
     )
-    return Section("directories", "Log directories", (), (table,))
+    if not figures.copies:
+        return Section("directories", "Log directories", (), (table,))
+    return Section("directories", "Log directories", (_COPIES,), (table, _copy_table(figures.copies)))
+
+
+def _copy_table(copies: Sequence[CopyFigures]) -> Table:
+    return top_table(
+        "Copies of partitions",
+        ("Partition", "Directory", "Best", "End offset", "High watermark", "Epoch", "Size"),
+        copies,
+        lambda copy: (
+            copy.name,
+            copy.log_dir,
+            "*" if copy.is_leading else "",
+            number(copy.log_end_offset),
+            "–" if copy.high_watermark is None else number(copy.high_watermark),
+            "–" if copy.leader_epoch < 0 else str(copy.leader_epoch),
+            format_size(copy.size_bytes),
+        ),
+        numbers={3, 4, 5, 6},
+        noun="copy",
+    )
 
 
 def _state(directory: DirectoryFigures) -> str:

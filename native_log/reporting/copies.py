@@ -1,0 +1,55 @@
+"""Describe the copies of partitions that several directories contain."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError
+from native_log.log.replicas.plan import plan_merge
+from native_log.log.replicas.state import read_state
+from native_log.reporting.figures import CopyFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.logdir import LogDir, PartitionDir
+
+logger = logging.getLogger(__name__)
+
+
+def describe_copies(log_dir: LogDir, partitions: Sequence[PartitionDir]) -> tuple[CopyFigures, ...]:
+    """Return the figures of all copies of the partitions that have several.
+
+    Copies that cannot be opened are left out with a warning.
+    """
+    return tuple(copy for partition in partitions for copy in _copies_of(log_dir, partition))
+
+
+def _copies_of(log_dir: LogDir, partition: PartitionDir) -> list[CopyFigures]:
+    directories = [copy for copy in log_dir.all_copies([partition]) if copy.kind is partition.kind]
+    if len(directories) == 1:
+        return []
+    opened = []
+    for directory in directories:
+        try:
+            log = log_dir.open_copy(directory)
+            opened.append((directory, log, read_state(log)))
+        except (KafkaLogError, OSError) as error:
+            logger.warning("a copy is missing from the report: %s", error)
+    if not opened:
+        return []
+    leader = plan_merge([state for *_, state in opened]).leader
+    return [
+        CopyFigures(
+            f"{partition.topic}-{partition.partition}",
+            str(directory.path.parent),
+            log.log_end_offset,
+            log.checkpointed_high_watermark,
+            state.history.last_epoch,
+            log.size_bytes,
+            is_leading=index == leader,
+            is_read=directory.path == partition.path,
+        )
+        for index, (directory, log, state) in enumerate(opened)
+    ]
