@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.damage import find_next_batch
-from native_log.segment.scan import BATCH_COLUMNS, int64s, scan_file, valid_batch_at
+from native_log.segment.scan import BATCH_COLUMNS, int64s, scan_file
+from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +72,12 @@ def find_tail(
     """
     if file.size_bytes == 0:
         return Tail(0, segment.base_offset)
+    search = BatchSearch(file, file.size_bytes, max_batch_bytes)
+    scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes, search)
     if known is not None:
-        scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes)
         return scanner.scan_after(known)
     index = segment.load_offset_index()
     last = index.floor_of_position(file.size_bytes - 1)
-    scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes)
     tail = None
     if last >= 0 and (entry := index.entry(last))[1] > 0:
         tail = scanner.scan(entry[1], entry[0])
@@ -91,6 +91,7 @@ class _TailScanner:
     window: Window
     clean_shutdown: bool
     max_batch_bytes: int
+    search: BatchSearch
 
     def scan(self, position: int, indexed_offset: int | None) -> Tail | None:
         """Find the end by scanning from the batch at `position`, to which an index entry points.
@@ -138,7 +139,7 @@ class _TailScanner:
                     last = positions[count - 1], _is_valid(scanned, count - 1)
                     next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
-            end_position, search = scanned.position, scanned.status not in ("end", "zeros")
+            end_position, is_damaged = scanned.position, scanned.status not in ("end", "zeros")
             invalid = "zeros" if scanned.status == "zeros" else "less than a whole batch"
             suspect = scanned.position + 1
             # If the last batch is damaged, its size may be wrong, and valid batches may lie within it.
@@ -148,13 +149,11 @@ class _TailScanner:
                     end_position, next_offset = last[0], previous_end
                     last_batch = previous_batch
                     invalid = "a batch with a wrong checksum"
-                suspect, search = last[0] + 1, True
-            following = (
-                find_next_batch(self.file, suspect, size, order, self.max_batch_bytes) if search else None
-            )
+                suspect, is_damaged = last[0] + 1, True
+            following = self.search.find(suspect, order) if is_damaged else None
             if following is None:
                 break
-            position, largest_ms = following, None
+            position, largest_ms = following.position, None
         if next_offset is None:
             return None
         if scanned.status == "damaged":
@@ -191,19 +190,11 @@ class _TailScanner:
             base_offset = scanned.batches.column("baseOffset")[0].as_py()
             if base_offset is not None:
                 return bool(base_offset <= indexed_offset)
-        batch = valid_batch_at(
-            self.file, position, self.file.size_bytes, self.window, max_batch_bytes=self.max_batch_bytes
-        )
-        return batch is not None and batch["baseOffset"] <= indexed_offset
+        batch = self.search.batch_at(position)
+        return batch is not None and batch.base_offset <= indexed_offset
 
     def _is_valid_batch(self, position: int, is_valid: bool | None) -> bool:
-        if is_valid is not None:
-            return is_valid
-        end = self.file.size_bytes
-        return (
-            valid_batch_at(self.file, position, end, self.window, max_batch_bytes=self.max_batch_bytes)
-            is not None
-        )
+        return self.search.batch_at(position) is not None if is_valid is None else is_valid
 
 
 def _is_valid(scanned: Scanned, index: int) -> bool | None:

@@ -13,6 +13,7 @@ from native_log.records import Damage, DecodeOptions, decode, scan
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import damage_in, damaged_range
 from native_log.segment.scan import int32s, int64s
+from native_log.segment.search import BatchSearch
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def read_valid_batches(
     """
     options = DecodeOptions(control=True, max_batch_bytes=max_batch_bytes)
     order = segment.offset_order(file)
-    cursor, window = BatchCursor(file, 0, file.size_bytes, order), Window()
+    search = BatchSearch(file, file.size_bytes, max_batch_bytes)
+    cursor, window = BatchCursor(file, 0, file.size_bytes, order, search=search), Window()
     while cursor.has_more:
         view, start = cursor.view(window), cursor.position
         # To decode a single column is enough: the choice of columns does not affect what counts as damaged.
@@ -70,7 +72,7 @@ def read_valid_batches(
         damage = damage_in(cursor, chunk, max_batch_bytes)
         if damage is not None:
             order = cursor.order or order
-            damaged = damaged_range(file, damage, cursor.end, order, order.next_offset, max_batch_bytes)
+            damaged = damaged_range(search, damage, order, order.next_offset)
             on_damage(_with_fault(file, damaged))
             cursor.skip_to(damaged.end_position)
 

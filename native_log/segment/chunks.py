@@ -9,6 +9,7 @@ from native_log.records import Checked, Damage, Decoded, Divided, MapProgress, R
 
 if TYPE_CHECKING:
     from native_log.records import OffsetOrder
+    from native_log.segment.search import BatchSearch
     from native_log.storage import DataFile, Window
 
 HEADER_PREFIX_BYTES = 17
@@ -35,14 +36,37 @@ class BatchCursor:
         has_more: whether another chunk can be read: False at `end`, and at bytes that are not a whole batch
             (see segment.damage.damage_in).
         chunk_position: the first byte of the last chunk.
+        search: what finds valid batches after damage; None: the reader stops there, or reads only headers.
+        check_crcs: whether the reader treats batches with a wrong CRC as damaged.
     """
 
-    __slots__ = ("chunk_position", "end", "file", "has_more", "needed_bytes", "order", "position")
+    __slots__ = (
+        "check_crcs",
+        "chunk_position",
+        "end",
+        "file",
+        "has_more",
+        "needed_bytes",
+        "order",
+        "position",
+        "search",
+    )
 
-    def __init__(self, file: DataFile, position: int, end: int, order: OffsetOrder | None = None) -> None:
+    def __init__(
+        self,
+        file: DataFile,
+        position: int,
+        end: int,
+        order: OffsetOrder | None = None,
+        *,
+        search: BatchSearch | None = None,
+        check_crcs: bool = True,
+    ) -> None:
         self.file = file
         self.end = end
         self.order = order
+        self.search = search
+        self.check_crcs = check_crcs
         self.skip_to(position)
 
     def skip_to(self, position: int) -> None:
@@ -52,12 +76,17 @@ class BatchCursor:
         self.has_more = position < self.end
 
     def stop(self, chunk_bytes: int) -> int:
-        """Return where a chunk of `chunk_bytes`, or of one batch that is larger, ends."""
+        """Return where a chunk of `chunk_bytes`, or of one batch that is larger, ends.
+
+        After damage, chunks are smaller.
+        """
+        if self.search is not None and self.search.chunk_bytes is not None:
+            chunk_bytes = min(chunk_bytes, self.search.chunk_bytes)
         return min(self.end, self.position + max(chunk_bytes, self.needed_bytes))
 
     def view(self, window: Window) -> memoryview:
         """Return the next chunk, of the size that `window` has. It is valid until `window` is used again."""
-        return window.at(self.file, self.position, self.end, self.needed_bytes)
+        return window.at(self.file, self.position, self.stop(self.end), self.needed_bytes)
 
     def advance(self, chunk: Chunk, size_bytes: int) -> Chunk:
         """Continue after the batches of `chunk`, which was read from `size_bytes` bytes at `position`.
@@ -71,6 +100,10 @@ class BatchCursor:
                 chunk = replace(chunk, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
             elif not self.file.is_zero(chunk.position, self.end):
                 chunk = replace(chunk, status="damaged", damage=_zero_size(chunk.position))
+        elif chunk.status == "partial" and (damage := self._unproven(chunk)) is not None:
+            chunk = replace(chunk, status="damaged", damage=damage)
+        if self.search is not None and chunk.position > self.position:
+            self.search.advanced()
         self.chunk_position, self.position = self.position, chunk.position
         self.needed_bytes = max(1, chunk.needed_bytes)
         if self.order is not None:
@@ -80,6 +113,13 @@ class BatchCursor:
             or (chunk.status == "partial" and chunk.position + chunk.needed_bytes <= self.end)
         )
         return chunk
+
+    def _unproven(self, chunk: Chunk) -> Damage | None:
+        """Return why the batch that did not fit into the chunk must not be read; None if it may be."""
+        search = self.search
+        if search is None or search.chunk_bytes is None or chunk.needed_bytes <= search.chunk_bytes:
+            return None
+        return search.reject(chunk.position, check_crcs=self.check_crcs)
 
 
 def _zero_size(position: int) -> Damage:

@@ -1,4 +1,4 @@
-"""Describe damaged bytes of a .log file, and find the next batch after them."""
+"""Describe damaged bytes of a .log file, up to the next batch after them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
-from native_log.records import Damage, OffsetOrder, Scanned, find_batch
-from native_log.segment.scan import Batch, has_valid_crc, int64s, row, scan_file, valid_batch_at
+from native_log.records import Damage, OffsetOrder, Scanned
+from native_log.segment.scan import Batch, int64s, row, scan_file
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from native_log.segment.chunks import BatchCursor, Chunk
-    from native_log.storage import DataFile
+    from native_log.segment.search import BatchSearch, ValidBatch
 
 PARTITION_UNCHANGED = "The partition is left as it was: take the file from another replica"
 """Advice of errors that are raised before a log is changed."""
-SEARCH_BYTES = 4 << 20
-"""How much of a file a search for the next batch holds in memory."""
-NEAR_BYTES = 64 << 10
-"""How much a search reads first: in a log with much damage the next batch is usually near."""
-_LARGEST_HEADER_BYTES = 61
-_CHECK_FACTOR = 8
-"""To check batches that are larger than its window, a search reads at most this many times the bytes that it
-searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,89 +144,46 @@ def crc_damage(batch: Batch, size_bytes: int) -> Damage:
 
 
 def damaged_range(
-    file: DataFile,
-    damage: Damage,
-    end: int,
-    order: OffsetOrder,
-    expected_offset: int | None,
-    max_batch_bytes: int,
+    search: BatchSearch, damage: Damage, order: OffsetOrder, expected_offset: int | None
 ) -> DamagedRange:
-    """Return the range from the damage to the next batch, or to `end` if there is none.
+    """Return the range from the damage to the next batch, or to the end if there is none.
 
     The next batch is whole, has a valid CRC, and its offsets follow those before the damage. A batch with a
     valid CRC is damaged as a whole: if its records look like batches, these are not batches of the log.
 
     Args:
+        search: the search of this pass over the file.
+        damage: what stopped the pass.
         order: what is known about the offsets at the damage.
         expected_offset: the offset after the previous batch; None if no batch was read before the damage.
     """
-    window = Window()
-    next_batch, search_from = None, damage.position + 1
-    if damage.size_bytes:
-        # The size may be right and only the content damaged: then the next batch begins right after it.
-        batch_end = damage.position + damage.size_bytes
-        next_batch = valid_batch_at(file, batch_end, end, window, max_batch_bytes=max_batch_bytes)
-        if next_batch is not None and not order.next_offset <= next_batch["baseOffset"] < order.end_offset:
-            next_batch = None
-        # A valid CRC proves the size, so nothing within is a batch of the log. A search within would read
-        # batches nested in each other once for each level.
-        if (
-            next_batch is None
-            and damage.kind != "crc"
-            and has_valid_crc(file, damage.position, end, window, max_batch_bytes=max_batch_bytes)
-        ):
-            search_from = batch_end
-    if next_batch is None:
-        position = find_next_batch(file, search_from, end, order, max_batch_bytes)
-        if position is not None:
-            next_batch = valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes)
+    search.restart()
+    next_batch = _next_batch(search, damage, order)
     return DamagedRange(
-        file.path,
+        search.file.path,
         damage.position,
-        end if next_batch is None else next_batch["position"],
+        search.end if next_batch is None else next_batch.position,
         damage.offset if expected_offset is None else expected_offset,
-        None if next_batch is None else next_batch["baseOffset"],
+        None if next_batch is None else next_batch.base_offset,
         damage.message,
         damage.kind,
     )
 
 
-def find_next_batch(
-    file: DataFile, position: int, end: int, order: OffsetOrder, max_batch_bytes: int
-) -> int | None:
-    """Return the position of the first batch at or after `position`; None if there is none before `end`.
-
-    The batch is whole, has a valid CRC, and an offset within `order`.
-
-    At most SEARCH_BYTES and one batch are held in memory. To check a header that claims more bytes, all of
-    them are read. After many wrong headers, which only crafted files have, large batches are ignored.
-    """
-    near, far, whole = Window(NEAR_BYTES), Window(SEARCH_BYTES), Window()
-    window = near
-    budget = _CHECK_FACTOR * (end - position)
-    while position < end:
-        view = window.at(file, position, end, _LARGEST_HEADER_BYTES)
-        candidate = find_batch(
-            view,
-            base_position=position,
-            min_offset=order.next_offset,
-            max_offset=order.end_offset,
-            max_batch_bytes=min(max_batch_bytes, end - position) if budget > 0 else 0,
-        )
-        if candidate is None:
-            if position + len(view) == end:
-                return None
-            position += len(view) - _LARGEST_HEADER_BYTES + 1  # search a header again that the view cuts off
-            window = far
-            continue
-        size_at = candidate - position + 8
-        size_bytes = 12 + int.from_bytes(view[size_at : size_at + 4], "big")
-        if window is near and candidate + size_bytes > position + len(view):
-            # It may fit into the larger window, where checksums of overlapping batches are cheap.
-            position, window = candidate, far
-        elif valid_batch_at(file, candidate, end, whole, max_batch_bytes=max_batch_bytes) is None:
-            budget -= max(size_bytes, SEARCH_BYTES)
-            position = candidate + 1
-        else:
-            return candidate
-    return None
+def _next_batch(search: BatchSearch, damage: Damage, order: OffsetOrder) -> ValidBatch | None:
+    """Return the first batch of the log after the damage; None if there is none."""
+    if not damage.size_bytes:
+        return search.find(damage.position + 1, order)
+    # A valid CRC proves the size, so nothing within is a batch of the log. A search within would read batches
+    # nested in each other once for each level.
+    batch_end = damage.position + damage.size_bytes
+    is_whole = damage.kind != "crc" and search.has_valid_crc(damage.position)
+    following = search.batch_at(batch_end)
+    if following is None or not order.next_offset <= following.base_offset < order.end_offset:
+        return search.find(batch_end if is_whole else damage.position + 1, order)
+    # If only the content is damaged, the next batch begins right after it. But a wrong size may lead to some
+    # later batch. Then the offsets between are those of batches before it.
+    if is_whole or search.last_offset(damage.position) == following.base_offset - 1:
+        return following
+    before = order._replace(end_offset=following.base_offset)
+    return search.find(damage.position + 1, before, following.position) or following

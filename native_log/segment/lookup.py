@@ -19,7 +19,8 @@ from native_log.segment.damage import (
 )
 from native_log.segment.indexing import IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
-from native_log.segment.scan import Batch, first_at_least, int64s, row, scan_file, valid_batch_at
+from native_log.segment.scan import Batch, first_at_least, int64s, row, scan_file
+from native_log.segment.search import BatchSearch
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class SegmentLookup:
         self._max_batch_bytes = max_batch_bytes
         self._index: OffsetIndex | RebuiltOffsetIndex | None = None
         self.file = DataFile(f"{segment.directory}/{segment.log}")
+        self._search = BatchSearch(self.file, end_position, max_batch_bytes)
 
     def __enter__(self) -> SegmentLookup:
         return self
@@ -147,6 +149,7 @@ class SegmentLookup:
                 check_crcs=check_crcs or only_valid,
                 max_batch_bytes=self._max_batch_bytes,
                 order=order,
+                search=self._search if only_valid else None,
             ):
                 if only_valid:
                     scanned = before_wrong_crc(scanned)
@@ -163,10 +166,10 @@ class SegmentLookup:
             position = scanned.position
             if position < self._end:
                 damage = damage_of(scanned, self._end)
-                if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
+                if last is not None and not only_valid and not self._search.batch_at(last["position"]):
                     # The size or the last offset of the previous batch may be wrong: search it as well.
                     damage, order = crc_damage(last, size_bytes=0), before_last
-                damaged = damaged_range(self.file, damage, self._end, order, expected, self._max_batch_bytes)
+                damaged = damaged_range(self._search, damage, order, expected)
                 on_damage(damaged)
                 position = damaged.end_position
 
@@ -302,13 +305,8 @@ class SegmentLookup:
         following_offset, following_position = index.entry(entry + 1)
         if not (0 < position < following_position and offset < following_offset):
             return False
-        batch = self._valid_batch_at(position)
-        return batch is not None and bool(previous < batch["baseOffset"] <= offset)
-
-    def _valid_batch_at(self, position: int) -> Batch | None:
-        return valid_batch_at(
-            self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
-        )
+        batch = self._search.batch_at(position)
+        return batch is not None and bool(previous < batch.base_offset <= offset)
 
     def _rebuild_index(self) -> RebuiltOffsetIndex:
         """Rebuild the index as a broker's recovery does (Kafka: LogSegment.recover)."""

@@ -14,6 +14,7 @@ from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import check_batches, int32s, int64s, row
+from native_log.segment.search import BatchSearch
 from native_log.segment.transaction_index import transaction_index_bytes
 from native_log.storage import DataFile, read_file
 from native_log.storage.writing import remove_file, replace_file
@@ -160,10 +161,11 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
     """
     base, position = segment.base_offset, 0
     with DataFile(str(segment.path)) as file:
+        search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES)
         order = segment.offset_order(file)
         while position < file.size_bytes:
             damage = None
-            for checked in _check(file, position, order, check_records=True):
+            for checked in _check(file, position, order, check_records=True, search=search):
                 batches, damage = _valid_batches(checked.batches, base)
                 if batches.num_rows:
                     yield ValidBatches(batches, checked.invalid_records)
@@ -175,9 +177,7 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
             if damage is None and position < file.size_bytes:
                 damage = damage_of(checked, file.size_bytes)
             if damage is not None:
-                damaged = damaged_range(
-                    file, damage, file.size_bytes, order, order.next_offset, MAX_BATCH_BYTES
-                )
+                damaged = damaged_range(search, damage, order, order.next_offset)
                 yield damaged
                 position = damaged.end_position
 
@@ -199,11 +199,16 @@ def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Checked]:
 
 
 def _check(
-    file: DataFile, position: int, order: OffsetOrder | None, *, check_records: bool = False
+    file: DataFile,
+    position: int,
+    order: OffsetOrder | None,
+    *,
+    check_records: bool = False,
+    search: BatchSearch | None = None,
 ) -> Iterator[Checked]:
     """Check batches from `position` on. The records of a batch of a newer magic count as invalid."""
     while True:
-        for checked in check_batches(file, position, check_records=check_records, order=order):
+        for checked in check_batches(file, position, check_records=check_records, order=order, search=search):
             newer = None
             if checked.damage is not None and checked.damage.kind == "magic":
                 newer = _scan_newer_magic(file, checked.position)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.records import Checked
+    from native_log.segment.search import BatchSearch
     from native_log.storage import DataFile, Window
 
 _FIRST_CHUNK_BYTES = 4 << 10
@@ -56,6 +57,7 @@ def scan_file(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
     columns: Sequence[str] | None = None,
+    search: BatchSearch | None = None,
 ) -> Iterator[Scanned]:
     """Scan the headers of a file from `position` to before `end`, some batches at a time.
 
@@ -70,8 +72,9 @@ def scan_file(
         first_bytes: how much to read at first, until the size of the batches is known.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
         columns: the columns to return, BATCH_COLUMNS among them; None: those of BATCH_SCHEMA.
+        search: see BatchCursor.
     """
-    cursor = BatchCursor(file, position, end, order)
+    cursor = BatchCursor(file, position, end, order, search=search)
     bytes_to_read, max_headers = first_bytes, 0
     while True:
         position = cursor.position
@@ -106,6 +109,7 @@ def check_batches(
     *,
     check_records: bool = False,
     order: OffsetOrder | None = None,
+    search: BatchSearch | None = None,
 ) -> Iterator[Checked]:
     """Check the CRCs and, if `check_records`, the records of all batches of a file from `position` on.
 
@@ -117,9 +121,10 @@ def check_batches(
 
     Args:
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
+        search: see BatchCursor.
     """
     end = file.size_bytes
-    cursor = BatchCursor(file, position, end, order)
+    cursor = BatchCursor(file, position, end, order, search=search)
     while True:
         check = partial(
             check_file,
@@ -129,8 +134,9 @@ def check_batches(
             max_batch_bytes=MAX_BATCH_BYTES,
             order=cursor.order,
         )
-        checked = file.read_by(check, cursor.position, end)
-        yield cursor.advance(checked, end - cursor.position)
+        stop = cursor.stop(end)
+        checked = file.read_by(check, cursor.position, stop)
+        yield cursor.advance(checked, stop - cursor.position)
         if not cursor.has_more:
             return
 
@@ -187,13 +193,6 @@ def valid_batch_at(
     if batch["baseOffset"] is None:
         batch["baseOffset"] = _wrapper_base(data, max_batch_bytes)
     return None if batch["baseOffset"] is None else batch
-
-
-def has_valid_crc(
-    file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-) -> bool:
-    """Return whether a whole batch with a valid CRC begins at `position`. Its records may be damaged."""
-    return _whole_batch_at(file, position, end, window, max_batch_bytes) is not None
 
 
 def _whole_batch_at(

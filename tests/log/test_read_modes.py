@@ -10,8 +10,8 @@ import pytest
 
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionCheckpoints, PartitionLog
-from native_log.segment.damage import SEARCH_BYTES
 from native_log.segment.files import file_name
+from native_log.segment.search import SEARCH_BYTES
 
 from .support import batch, offsets, write_log
 

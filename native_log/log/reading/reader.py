@@ -18,6 +18,7 @@ from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, dec
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.files import parse_file_name
+from native_log.segment.search import BatchSearch
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
@@ -113,8 +114,13 @@ class Reader:
         """
         with DataFile(segment_slice.path_in(self._range.path)) as file:
             segment_slice.check_file(file)
-            order = segment_slice.order(file)
-            cursor = BatchCursor(file, segment_slice.start_position, segment_slice.end_position, order)
+            start, end, order = (
+                segment_slice.start_position,
+                segment_slice.end_position,
+                segment_slice.order(file),
+            )
+            search = BatchSearch(file, end, self._range.max_batch_bytes)
+            cursor = BatchCursor(file, start, end, order, search=search, check_crcs=self._check_crcs)
             while cursor.has_more:
                 stop = cursor.stop(READ_BYTES)
                 decoded = self._decode(cursor, stop, segment_slice)
@@ -131,9 +137,7 @@ class Reader:
                 damage = damage_in(cursor, decoded, self._range.max_batch_bytes)
                 if damage is not None:
                     order = cursor.order or order
-                    damaged = damaged_range(
-                        file, damage, cursor.end, order, order.next_offset, self._range.max_batch_bytes
-                    )
+                    damaged = damaged_range(search, damage, order, order.next_offset)
                     yield from self._report(damaged, segment_slice)
                     cursor.skip_to(damaged.end_position)
 
