@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import threading
 from dataclasses import replace
@@ -9,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.write_session import WriteSession
-from native_log.errors import ProducerFencedError
+from native_log.errors import KafkaLogError, ProducerFencedError, UnknownTopicOrPartitionError
 from native_log.producer import open_logs
 from native_log.producer.producer_ids import random_producer_id
+from native_log.producer.transaction_file import TransactionFile
 from native_log.producer.transaction_state import (
     UNFINISHED,
     TransactionEntry,
     TransactionState,
-    load_entries,
     next_producer,
-    save_entries,
     with_partitions,
 )
 from native_log.records import encode_marker
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from native_log.producer.clock import Clock
     from native_log.producer.log_directories import LogDirectories
 
+logger = logging.getLogger(__name__)
+
 _COORDINATOR_EPOCH = 0
 _guard = threading.RLock()
 """Only one thread of the process changes the state of transactions at a time."""
+_files: dict[str, tuple[TransactionFile, int]] = {}
+"""By log directory: the open file, and how many coordinators of the process use it."""
 
 
 class TransactionCoordinator:
@@ -63,6 +68,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._new_id = new_id
         self._session: WriteSession | None = None
+        self._file: TransactionFile | None = None
 
     def init_producer(self) -> tuple[int, int]:
         """Fence earlier producers with the same id, and end their transaction. Return producer id and epoch.
@@ -74,7 +80,9 @@ class TransactionCoordinator:
         with _guard:
             if self._session is None:
                 self._session = WriteSession.enter(self._log_dir)
-            entry = load_entries(self._log_dir).get(self._id)
+            if self._file is None:
+                self._file = _acquire(self._log_dir)
+            entry = self._file.get(self._id, self._clock.now_ms())
             if entry is not None and entry.state in UNFINISHED:
                 if entry.state == TransactionState.ONGOING:
                     # The epoch of the marker fences the earlier producer in the logs.
@@ -114,12 +122,16 @@ class TransactionCoordinator:
 
     def close(self) -> None:
         """Release the lock of the log directory."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            session.leave()
+        with _guard:
+            if self._file is not None:
+                self._file = None
+                _release(self._log_dir)
+            if self._session is not None:
+                session, self._session = self._session, None
+                session.leave()
 
     def _entry(self, producer_epoch: int) -> TransactionEntry:
-        entry = load_entries(self._log_dir).get(self._id)
+        entry = None if self._file is None else self._file.get(self._id, self._clock.now_ms())
         if entry is None or entry.producer_epoch != producer_epoch:
             epoch = "none" if entry is None else f"epoch {entry.producer_epoch}"
             raise ProducerFencedError(
@@ -131,8 +143,14 @@ class TransactionCoordinator:
 
     def _complete(self, entry: TransactionEntry) -> TransactionEntry:
         commit = entry.state == TransactionState.PREPARE_COMMIT
-        for target in entry.partitions:
-            self._write_marker(target, entry, commit=commit)
+        for index, target in enumerate(entry.partitions):
+            try:
+                self._write_marker(target, entry, commit=commit)
+            except (KafkaLogError, OSError):
+                if index:  # another attempt need not write the earlier markers again
+                    with contextlib.suppress(KafkaLogError, OSError):
+                        self._save(replace(entry, partitions=entry.partitions[index:]))
+                raise
         state = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
         entry = replace(entry, state=state, partitions=())
         self._save(entry)
@@ -148,8 +166,20 @@ class TransactionCoordinator:
             coordinator_epoch=_COORDINATOR_EPOCH,
             timestamp_ms=now_ms,
         )
-        path = self._directories.path(target)
-        log = open_logs.acquire(path, lambda: self._directories.log(target))
+        try:
+            path = self._directories.path(target)
+            log = open_logs.acquire(path, lambda: self._directories.log(target))
+        except (UnknownTopicOrPartitionError, FileNotFoundError):
+            if self._directories.has(target):
+                raise
+            # A broker skips partitions that are no longer in its metadata (TransactionMarkerChannelManager).
+            logger.warning(
+                "partition %s was removed; the transaction of transactional.id %s is %s without it",
+                target,
+                self._id,
+                "committed" if commit else "aborted",
+            )
+            return
         try:
             log.append_batches(marker, origin="coordinator", now_ms=now_ms)
         finally:
@@ -158,14 +188,31 @@ class TransactionCoordinator:
     def _save(self, entry: TransactionEntry) -> None:
         if self._session is not None:
             self._session.check_lock()
-        now_ms = self._clock.now_ms()
-        entries = load_entries(self._log_dir) | {self._id: replace(entry, updated_ms=now_ms)}
-        save_entries(self._log_dir, entries, now_ms)
+        if self._file is not None:
+            self._file.put(self._id, replace(entry, updated_ms=self._clock.now_ms()))
+
+
+def _acquire(log_dir: Path) -> TransactionFile:
+    """Return the file of a log directory, which is read once while coordinators use it."""
+    name = os.path.realpath(log_dir)
+    file, users = _files.get(name) or (TransactionFile(log_dir), 0)
+    _files[name] = file, users + 1
+    return file
+
+
+def _release(log_dir: Path) -> None:
+    name = os.path.realpath(log_dir)
+    file, users = _files.pop(name)
+    if users > 1:
+        _files[name] = file, users - 1
+    else:
+        file.close()
 
 
 def _reset_in_child() -> None:
     global _guard
     _guard = threading.RLock()
+    _files.clear()
 
 
 os.register_at_fork(after_in_child=_reset_in_child)

@@ -78,16 +78,24 @@ class LogDirectories:
     def path(self, target: TopicPartition) -> str:
         """Return the directory of a partition. Raises UnknownTopicOrPartitionError."""
         with _guard:
-            holder = self._holder(target.topic)
-            if holder is None:
+            path = self._path(target)
+            if path is None:
                 self._look_again()
-                holder = self._holder(target.topic) or self._logdirs[0]
-            for directory in holder.partitions():
-                if directory.key == target:
-                    return str(directory.path)
-        raise UnknownTopicOrPartitionError(
-            f"expected a partition {target}, found none; was it removed?", path=", ".join(self.paths)
-        )
+                path = self._path(target)
+        if path is None:
+            raise UnknownTopicOrPartitionError(
+                f"expected a partition {target}, found none; was it removed?", path=", ".join(self.paths)
+            )
+        return path
+
+    def has(self, target: TopicPartition) -> bool:
+        """Return whether a partition exists now."""
+        return any(Path(path, str(target)).is_dir() for path in self.paths)
+
+    def _path(self, target: TopicPartition) -> str | None:
+        holder = self._holder(target.topic) or self._logdirs[0]
+        found = (str(directory.path) for directory in holder.partitions() if directory.key == target)
+        return next(found, None)
 
     def log(self, target: TopicPartition) -> PartitionLog:
         """Open the log of a partition. Raises UnknownTopicOrPartitionError, OSError."""

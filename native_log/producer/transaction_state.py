@@ -1,9 +1,7 @@
-"""The state of transactional producers, in a file of the log directory (Kafka: TransactionMetadata).
+"""The state of transactional producers (Kafka: TransactionMetadata).
 
-A broker keeps this state in the topic __transaction_state. An embedded producer cannot: a broker that loads
-the directory would take such a partition for a stray of an unknown topic. So the state is in a plain file,
-which brokers ignore. It says for each transactional.id which producer id and epoch were used last, and which
-partitions may contain data of a transaction that has not ended.
+It says for each transactional.id which producer id and epoch were used last, and which partitions may contain
+data of a transaction that has not ended.
 """
 
 from __future__ import annotations
@@ -13,22 +11,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from native_log.errors import KafkaLogError
 from native_log.producer.batch import TopicPartition
-from native_log.storage import read_file
-from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-TRANSACTION_STATE = ".kafkalog-transactions"
-"""The name of the file in the log directory."""
+    from collections.abc import Callable
 
 MAX_EPOCH = 2**15 - 2
 """The last epoch before a new producer id is needed. 2^15 - 1 is left to abort the last transaction."""
 
-_VERSION = 0
 _EXPIRATION_MS = 7 * 24 * 3_600_000
 """An id that was not used for this long is forgotten (Kafka: transactional.id.expiration.ms)."""
 
@@ -84,35 +74,19 @@ def with_partitions(entry: TransactionEntry, partitions: tuple[TopicPartition, .
     return replace(entry, state=TransactionState.ONGOING, partitions=added)
 
 
-def load_entries(log_dir: Path) -> dict[str, TransactionEntry]:
-    """Return the entries of all transactional ids. Raises KafkaLogError if the file is damaged."""
-    path = log_dir / TRANSACTION_STATE
-    try:
-        data = read_file(str(path))
-    except FileNotFoundError:
-        return {}
-    try:
-        content = json.loads(data)
-        if content["version"] != _VERSION:
-            raise ValueError(f"version {content['version']}")
-        return {name: _parse(fields) for name, fields in content["transactional_ids"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KafkaLogError(
-            f"expected the state of transactional producers as JSON, found {error!r}; restore the file, or "
-            "remove it and abort the transactions that are still open",
-            path=path,
-        ) from None
+def is_expired(entry: TransactionEntry, now_ms: int) -> bool:
+    """Return whether an id is forgotten. An unfinished transaction never is."""
+    return entry.state not in UNFINISHED and now_ms - entry.updated_ms >= _EXPIRATION_MS
 
 
-def save_entries(log_dir: Path, entries: Mapping[str, TransactionEntry], now_ms: int) -> None:
-    """Replace the file and flush it to disk. Ids that expired are left out. Raises OSError."""
-    kept = {
-        name: asdict(entry)
-        for name, entry in entries.items()
-        if entry.state in UNFINISHED or now_ms - entry.updated_ms < _EXPIRATION_MS
-    }
-    content = json.dumps({"version": _VERSION, "transactional_ids": kept}, indent=1)
-    replace_file(log_dir / TRANSACTION_STATE, content.encode())
+def format_entry(entry: TransactionEntry) -> bytes:
+    """Return the entry as JSON in one line."""
+    return json.dumps(asdict(entry), separators=(",", ":")).encode()
+
+
+def parse_entry(data: bytes) -> TransactionEntry:
+    """Return the entry that `format_entry` has written. Raises ValueError, KeyError, TypeError."""
+    return _parse(json.loads(data))
 
 
 def _parse(fields: dict[str, Any]) -> TransactionEntry:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from dataclasses import asdict, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,20 +19,18 @@ from native_log.errors import (
     ProducerFencedError,
     TransactionAbortedError,
 )
-from native_log.producer import KafkaLogProducer
+from native_log.producer import KafkaLogProducer, transaction_file
 from native_log.producer.batch import TopicPartition
 from native_log.producer.coordinator import TransactionCoordinator
 from native_log.producer.log_directories import LogDirectories
 from native_log.producer.sequences import ProducerSequences
 from native_log.producer.settings import ProducerConfig
+from native_log.producer.transaction_file import TRANSACTION_STATE, TransactionFile
 from native_log.producer.transaction_state import (
     MAX_EPOCH,
-    TRANSACTION_STATE,
     TransactionEntry,
     TransactionState,
-    load_entries,
     next_producer,
-    save_entries,
     with_partitions,
 )
 from native_log.producer.transactions import State, TransactionManager
@@ -212,19 +214,111 @@ def test_partitions_are_added_once() -> None:
     assert with_partitions(with_partitions(entry, (B, A)), (B,)).partitions == (A, B)
 
 
+def state_of(path: Path, transactional_id: str = "x") -> TransactionEntry | None:
+    return TransactionFile(path).get(transactional_id, 0)
+
+
+STATES = {
+    "old": TransactionEntry(1, 0, updated_ms=0),
+    "open": TransactionEntry(2, 0, TransactionState.ONGOING, (A, B), updated_ms=0),
+    "tab\t, line\n, \u2028": TransactionEntry(3, 5, TransactionState.COMPLETE_COMMIT, updated_ms=10**9),
+}
+
+
 def test_the_state_file(tmp_path: Path) -> None:
-    entries = {
-        "old": TransactionEntry(1, 0, updated_ms=0),
-        "open": TransactionEntry(2, 0, TransactionState.ONGOING, (A, B), updated_ms=0),
-        "new": TransactionEntry(3, 5, TransactionState.COMPLETE_COMMIT, updated_ms=10**9),
-    }
-    assert load_entries(tmp_path) == {}
-    save_entries(tmp_path, entries, 10**9)
-    assert load_entries(tmp_path) == {name: entries[name] for name in ("open", "new")}
-    for wrong in ("{", "[]", '{"version": 1}', '{"version": 0, "transactional_ids": {"x": {}}}'):
-        (tmp_path / TRANSACTION_STATE).write_text(wrong)
-        with pytest.raises(KafkaLogError, match="expected the state of transactional producers as JSON"):
-            load_entries(tmp_path)
+    file = TransactionFile(tmp_path)
+    assert file.get("old", 0) is None
+    for name, entry in STATES.items():
+        file.put(name, replace(entry, producer_epoch=7))
+        file.put(name, entry)
+        assert file.get(name, 0) == entry
+    file.close()
+    again = TransactionFile(tmp_path)
+    assert {name: again.get(name, 10**9) for name in STATES} == {**STATES, "old": None}
+
+
+def test_the_state_file_is_rewritten_when_obsolete_lines_prevail(tmp_path: Path) -> None:
+    file, path = TransactionFile(tmp_path), tmp_path / TRANSACTION_STATE
+    file.put("old", TransactionEntry(1, 0, updated_ms=0))
+    sizes = []
+    for number in range(3000):
+        file.put("x", TransactionEntry(2, number, updated_ms=10**9))
+        sizes.append(path.stat().st_size)
+        if number % 700 == 0:  # the count of lines survives a restart
+            file.close()
+            file = TransactionFile(tmp_path)
+    file.close()
+    assert max(sizes) < 200_000
+    assert sum(after < before for before, after in pairwise(sizes)) in (2, 3)
+    assert b'"old"' not in path.read_bytes()
+    assert state_of(tmp_path) == TransactionEntry(2, 2999, updated_ms=10**9)
+
+
+def test_a_state_file_of_the_first_version(tmp_path: Path) -> None:
+    ids = {name: asdict(entry) for name, entry in STATES.items()}
+    for indent in (None, 1):
+        text = json.dumps({"version": 0, "transactional_ids": ids}, indent=indent)
+        (tmp_path / TRANSACTION_STATE).write_text(text)
+        file = TransactionFile(tmp_path)
+        assert {name: file.get(name, 0) for name in STATES} == STATES
+        file.put("new", TransactionEntry(9, 9, updated_ms=1))
+        file.close()
+        assert {name: state_of(tmp_path, name) for name in STATES} == STATES
+        assert state_of(tmp_path, "new") == TransactionEntry(9, 9, updated_ms=1)
+
+
+@pytest.mark.parametrize("lost", ["a part", "the beginning"])
+def test_a_line_that_a_crash_has_cut_is_undone(tmp_path: Path, lost: str) -> None:
+    path = tmp_path / TRANSACTION_STATE
+    file = TransactionFile(tmp_path)
+    for epoch in range(3):
+        file.put("x", TransactionEntry(2, epoch))
+    file.close()
+    data = path.read_bytes()
+    start = data[:-1].rindex(b"\n") + 1
+    for size in range(1, len(data) - start):
+        cut = data[: start + size] if lost == "a part" else data[:start] + bytes(size) + data[start + size :]
+        path.write_bytes(cut)
+        after = TransactionFile(tmp_path)
+        assert after.get("x", 0) == TransactionEntry(2, 1)
+        after.put("y", TransactionEntry(5, 5))
+        after.close()
+        assert state_of(tmp_path) == TransactionEntry(2, 1)
+        assert state_of(tmp_path, "y") == TransactionEntry(5, 5)
+        assert path.read_bytes().startswith(data[:start] + b'"y"')
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("{", "[]", '{"version": 2}', '{"version": 0, "transactional_ids": {"x": {}}}'),
+        *('{"version": 1}', '{"version": 1, "ids": 1}\nx\n"x"\t{}\n'),
+    ],
+)
+def test_a_damaged_state_file_is_an_error(tmp_path: Path, wrong: str) -> None:
+    (tmp_path / TRANSACTION_STATE).write_text(wrong)
+    with pytest.raises(KafkaLogError, match="expected the state of transactional producers as JSON"):
+        TransactionFile(tmp_path)
+
+
+def test_a_transaction_reads_and_writes_its_own_state_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ids = tmp_path / "logs", {f"id-{n}": asdict(TransactionEntry(n, 0)) for n in range(2000)}
+    LogDir.create(path)
+    text = json.dumps({"version": 0, "transactional_ids": ids})
+    (path / TRANSACTION_STATE).write_text(text)
+    with transactional(path) as producer:
+        producer.init_transactions()
+        before = (path / TRANSACTION_STATE).stat()
+        monkeypatch.setattr(transaction_file, "read_file", None)
+        for _ in range(3):
+            producer.begin_transaction()
+            producer.send("t", b"v", partition=0)
+            producer.commit_transaction()
+        after = (path / TRANSACTION_STATE).stat()
+    assert after.st_ino == before.st_ino
+    assert after.st_size - before.st_size < 3000
 
 
 def transactional(path: Path, **settings: Any) -> KafkaLogProducer:
@@ -302,7 +396,8 @@ def test_close_aborts_an_open_transaction(tmp_path: Path) -> None:
         producer.begin_transaction()
         producer.send("t", b"v", partition=0)
     assert committed(tmp_path / "logs") == []
-    assert load_entries(tmp_path / "logs")["x"].state == TransactionState.COMPLETE_ABORT
+    state = state_of(tmp_path / "logs")
+    assert state is not None and state.state == TransactionState.COMPLETE_ABORT
 
 
 def test_the_next_producer_aborts_what_a_forced_close_left_open(tmp_path: Path) -> None:
@@ -385,6 +480,101 @@ def test_transactions_are_atomic_at_every_crash(tmp_path: Path) -> None:
         if finished:
             break
     assert outcomes == {False, True}
+
+
+def leave_open(path: Path) -> None:
+    """Leave a transaction with data in both partitions, as a crash does."""
+    LogDir.create(path).create_topic("t", 2)
+    with transactional(path) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.send("t", b"v", partition=partition)
+        producer.flush()
+        producer.close(0)
+
+
+def test_a_removed_partition_drops_out_of_a_transaction(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "logs"
+    leave_open(path)
+    shutil.rmtree(path / "t-1")
+    for attempt in range(3):
+        with transactional(path) as producer:
+            producer.init_transactions()
+        assert LogDir(path).partition("t", 0).log_end_offset == 2, attempt
+    assert committed(path) == []
+    warning = "partition t-1 was removed; the transaction of transactional.id x is aborted without it"
+    assert [record.getMessage() for record in caplog.records if "removed" in record.getMessage()] == [warning]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_partition_that_is_removed_during_a_transaction(tmp_path: Path, *, commit: bool) -> None:
+    path = tmp_path / "logs"
+    LogDir.create(path).create_topic("t", 2)
+    transactions = coordinator(path)
+    producer_id, epoch = transactions.init_producer()
+    transactions.add_partitions(epoch, [A, B])
+    with LogDirectories(path, ProducerConfig.parse({})).log(A) as log:
+        log.append(
+            pa.record_batch({"value": [b"v"]}),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    shutil.rmtree(path / "t-1")  # after the producer has listed it
+    transactions.end(epoch, commit=commit)
+    transactions.close()
+    assert committed(path) == [b"v"] * commit
+
+
+def test_markers_are_not_repeated_by_another_attempt(tmp_path: Path) -> None:
+    path = tmp_path / "logs"
+    leave_open(path)
+    (path / "t-1").rename(tmp_path / "away")
+    (path / "t-1").mkdir()
+    (path / "t-1" / f"{0:020}.log").mkdir()  # no marker can be written
+    for _ in range(3):
+        with transactional(path) as producer, pytest.raises((KafkaLogError, OSError)):
+            producer.init_transactions()
+        assert LogDir(path).partition("t", 0).log_end_offset == 2
+    shutil.rmtree(path / "t-1")
+    (tmp_path / "away").rename(path / "t-1")
+    with transactional(path) as producer:
+        producer.init_transactions()
+    assert [committed(path, partition) for partition in range(2)] == [[], []]
+    assert LogDir(path).partition("t", 0).log_end_offset == 2
+
+
+def test_a_removed_partition_drops_out_at_every_crash(tmp_path: Path) -> None:
+    leave_open(tmp_path / "open")
+    shutil.rmtree(tmp_path / "open/t-1")
+
+    def begin(path: Path) -> None:
+        after = coordinator(path)
+        after.init_producer()
+        after.close()
+
+    for step in range(1000):
+        path = tmp_path / f"logs{step}"
+        shutil.copytree(tmp_path / "open", path)
+        finished = survives(partial(begin, path), step)
+        if not (path / ".kafka_cleanshutdown").exists():
+            recover(path)
+        begin(path)
+        assert committed(path) == []
+        # A marker that was written right before the crash is written again, as by a broker.
+        assert LogDir(path).partition("t", 0).log_end_offset in (2, 3), step
+        end = LogDir(path).partition("t", 0).log_end_offset
+        begin(path)
+        assert LogDir(path).partition("t", 0).log_end_offset == end
+        shutil.rmtree(path)
+        if finished:
+            break
+    else:
+        pytest.fail("expected the process to survive")
 
 
 def coordinator(path: Path) -> TransactionCoordinator:
