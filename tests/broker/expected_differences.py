@@ -326,6 +326,13 @@ EXPECTED_DIFFERENCES = [
         lambda comparison, _: _has_epochs_from(comparison.log.files, comparison.end_offset),
     ),
     ExpectedDifference(
+        "epochs",
+        "A broker recovers segments whose indexes are lost before all others, and takes the leader epochs of "
+        "their batches first. Then it ignores the same epochs of earlier batches. kafkalog reads the segments "
+        "in order.",
+        lambda comparison, _: "change_index" in comparison.log.kinds,
+    ),
+    ExpectedDifference(
         "broker-after-epochs",
         "If a log starts where it ends, a broker removes the last leader epoch with one load, and reads it "
         "again with the next.",
