@@ -328,8 +328,8 @@ EXPECTED_DIFFERENCES = [
     ExpectedDifference(
         "epochs",
         "A broker recovers segments whose indexes are lost before all others, and takes the leader epochs of "
-        "their batches first. Then it ignores the same epochs of earlier batches. kafkalog reads the segments "
-        "in order.",
+        "their batches first. Then it ignores these epochs in earlier batches. kafkalog reads the segments "
+        "in the order of their offsets.",
         lambda comparison, _: "change_index" in comparison.log.kinds,
     ),
     ExpectedDifference(
