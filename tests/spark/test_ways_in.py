@@ -84,6 +84,12 @@ def test_sql_table_with_declared_columns(spark: SparkSession) -> None:
         spark.sql("DROP TABLE declared")
 
 
+def test_a_path_in_place_of_a_table_is_rejected_by_spark(spark: SparkSession) -> None:
+    """docs/spark-read.md says so. If Spark accepts it one day, it can be a way in."""
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"):
+        spark.sql(f"SELECT * FROM kafkalog.`{DATA}`")
+
+
 def test_sql_view(spark: SparkSession) -> None:
     committed = f"path '{DATA}', `kafka.isolation.level` 'read_committed'"
     spark.sql(f"CREATE TEMPORARY VIEW committed USING kafkalog OPTIONS ({committed})")
