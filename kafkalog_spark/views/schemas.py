@@ -47,11 +47,11 @@ SEGMENTS = pa.schema(
     ]
 )
 """`baseOffset` comes from the file name. Offsets, counts and `maxTimestamp` come from the batch headers:
-`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them. `validBytes`
-is where reading stops: the size of the file, or in the last segment the position where its valid batches end.
-`invalidBytes` counts the bytes after the last batch of the log, which are not read (0 while a broker has the
-directory open). The state of an index is "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or
-"corrupt"."""
+`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them. `recordCount` includes
+control records and the records of aborted transactions. `validBytes` is where reading stops: the size of the
+file, or in the last segment the position where its valid batches end. `invalidBytes` counts the bytes after
+the last batch of the log, which are not read (0 while a broker has the directory open). The state of an index
+is "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
 
 PARTITIONS = pa.schema(
     [

@@ -86,5 +86,11 @@ def test_the_reference_has_all_public_names() -> None:
     assert set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE)) == names
 
 
+@pytest.mark.parametrize("path", ["tables.py", "__pycache__/tables.cpython-311.pyc"])
+def test_the_site_has_no_modules(path: str) -> None:
+    config = pytest.importorskip("mkdocs.config", reason="make docs installs mkdocs")
+    assert config.load_config(str(ROOT / "mkdocs.yml")).exclude_docs.match_file(path)
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
