@@ -157,7 +157,7 @@ def reindex_all(
     exclude_topics: Sequence[str],
     *,
     dry_run: bool,
-    index_interval_bytes: int,
+    index_interval_bytes: int | None,
 ) -> int:
     """Print a line for each partition. Return the number of damaged partitions."""
 
@@ -175,7 +175,7 @@ def reindex_all(
         topics or None,
         dry_run=dry_run,
         exclude_topics=exclude_topics,
-        config={"index.interval.bytes": index_interval_bytes},
+        config=None if index_interval_bytes is None else {"index.interval.bytes": index_interval_bytes},
         on_partition=report,
     )
     return sum(status == "failed" for status in results["status"].to_pylist())

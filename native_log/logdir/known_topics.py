@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
-from native_log.config import InvalidConfigError
+from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import KafkaLogError, error_message
+from native_log.logdir.directory_state import DirectoryState
 from native_log.policies import TopicFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from native_log.config import LogConfig
-    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.messages.configs import ConfigsImage
 
@@ -38,6 +37,11 @@ class KnownTopics:
         self._images: dict[Path, ConfigsImage | str | None] = {}
         self._compacted: frozenset[str] | None = None
         self._facts: dict[tuple[Path, str, str | None], TopicFacts] = {}
+
+    @classmethod
+    def read(cls, log_dirs: Iterable[Path]) -> KnownTopics:
+        """Return the configurations in these log directories. Raises KafkaLogError, OSError."""
+        return cls({path: DirectoryState.read(path) for path in log_dirs})
 
     def facts(self, directory: PartitionDir) -> TopicFacts:
         """Return what is known about the topic of a partition directory. Equal facts are the same object.
@@ -75,6 +79,14 @@ class KnownTopics:
             raise InvalidConfigError(
                 f"{directory.path}: stored configuration of the topic: {error}"
             ) from None
+
+    def valid_settings(self, directory: PartitionDir, given: Mapping[str, object]) -> LogConfig:
+        """Return `settings`, or only the given ones, with a warning, if stored settings are invalid."""
+        try:
+            return self.settings(directory, given)
+        except InvalidConfigError as error:
+            logger.warning("%s; the stored configuration is ignored", error)
+            return LogConfig.parse(given)
 
     def _look_up(
         self, topic: str, topic_id: str | None, log_dir: Path, image: ConfigsImage | str | None

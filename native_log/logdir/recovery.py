@@ -29,6 +29,7 @@ from native_log.errors import InvalidTopicError, KafkaLogError
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.recovery.truncation import count_removed_records, save_removed
 from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions, local_path
+from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery, recovery_row
 from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.system import available_cores
@@ -71,7 +72,8 @@ def recover(
         from_start: read every segment, regardless of recovery points.
         save_to: a directory that gets a copy of the removed data, as partition directories that can be read
             with mode "dropMalformed"; None: the data is lost, as with a broker.
-        config: settings by Kafka's names. index.interval.bytes is used. See LogConfig.
+        config: settings by Kafka's names. index.interval.bytes is used; by default the one that is stored for
+            the topic. See LogConfig.
         threads: the number of logs to recover at a time; None: one for each CPU.
         on_partition: called after each partition, in the order of the rows.
 
@@ -84,10 +86,11 @@ def recover(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     locations = [local_path(location) for location in path_list(path)]
+    LogConfig.parse(config or {})  # check it before any lock is taken
     options = _Options(
         from_start,
         None if save_to is None else Path(save_to).absolute(),
-        LogConfig.parse(config or {}),
+        config or {},
         threads,
         on_partition,
     )
@@ -159,7 +162,7 @@ class _Options:
 
     from_start: bool
     save_to: Path | None
-    config: LogConfig
+    config: Mapping[str, object]
     threads: int | None
     on_partition: Callable[[PartitionRecovery], None]
 
@@ -168,9 +171,12 @@ class _Options:
     ) -> list[PartitionRecovery]:
         """Recover partitions in parallel. `saved`: the checkpoints of each log directory."""
         done = []
+        known = KnownTopics.read(saved)
+        configs = [known.valid_settings(partition, self.config) for partition in partitions]
         pool = ThreadPoolExecutor(self.threads or available_cores(), "log-recovery")
         try:
-            for result in pool.map(partial(self._recover, saved=saved, dry_run=dry_run), partitions):
+            recover_one = partial(self._recover, saved=saved, dry_run=dry_run)
+            for result in pool.map(recover_one, partitions, configs):
                 self.on_partition(result)
                 done.append(result)
         finally:
@@ -178,7 +184,12 @@ class _Options:
         return done
 
     def _recover(
-        self, partition: PartitionDir, saved: Mapping[Path, OffsetCheckpoints], *, dry_run: bool
+        self,
+        partition: PartitionDir,
+        config: LogConfig,
+        *,
+        saved: Mapping[Path, OffsetCheckpoints],
+        dry_run: bool,
     ) -> PartitionRecovery:
         lost: list[int] = []
         checkpoints = saved[partition.path.parent]
@@ -193,7 +204,7 @@ class _Options:
                 partition.path,
                 recovery_point=0 if self.from_start else checkpoints.recovery_points.get(partition.key, 0),
                 log_start_offset=checkpoints.log_start_offsets.get(partition.key, 0),
-                config=self.config,
+                config=config,
                 dry_run=dry_run,
                 before_cut=before_cut,
             )

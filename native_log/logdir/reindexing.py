@@ -17,6 +17,7 @@ from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
 from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
+from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery import recoverable_partitions
 from native_log.outcomes import as_planned
 from native_log.records import MAX_BATCH_BYTES
@@ -91,7 +92,8 @@ def reindex(
         topics: reindex only these; None: all but `__cluster_metadata`.
         dry_run: only compare: write nothing and take no lock.
         exclude_topics: skip these.
-        config: settings by Kafka's names. index.interval.bytes is used. See LogConfig.
+        config: settings by Kafka's names. index.interval.bytes is used; by default the one that is stored for
+            the topic. See LogConfig.
         threads: the number of logs to reindex at a time; by default one for each CPU.
         on_partition: called after each partition, in the order of the rows.
 
@@ -103,7 +105,7 @@ def reindex(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     locations = [local_path(location) for location in path_list(path)]
-    settings = LogConfig.parse(config or {})
+    LogConfig.parse(config or {})  # check it before any lock is taken
     done = []
     with ExitStack() as locks:
         if not dry_run:
@@ -111,9 +113,11 @@ def reindex(
                 locks.enter_context(WriteSession.exclusive(log_dir))
         discoveries = [find_partitions(location) for location in locations]
         partitions = recoverable_partitions(discoveries, topics, exclude_topics)
+        known = KnownTopics.read(dict.fromkeys(discovery.log_dir for discovery in discoveries))
+        configs = [known.valid_settings(partition, config or {}) for partition in partitions]
         pool = ThreadPoolExecutor(threads or available_cores(), "log-reindexing")
         try:
-            for result in pool.map(partial(_reindex, config=settings, dry_run=dry_run), partitions):
+            for result in pool.map(partial(_reindex, dry_run=dry_run), partitions, configs):
                 on_partition(result)
                 done.append(result)
         finally:
@@ -139,7 +143,7 @@ def _row(done: PartitionReindexing) -> dict[str, object]:
     return row
 
 
-def _reindex(partition: PartitionDir, config: LogConfig, dry_run: bool) -> PartitionReindexing:
+def _reindex(partition: PartitionDir, config: LogConfig, *, dry_run: bool) -> PartitionReindexing:
     indexed = changed = 0
     try:
         listing = list_log(str(partition.path), MAX_BATCH_BYTES)

@@ -20,6 +20,7 @@ from native_log.log.verification import verify_log
 from native_log.logdir import LogDir, verification
 from tests.conftest import GOLDEN, golden_id
 from tests.log.support import PARTITIONS, batch, offsets, open_golden
+from tests.logdir import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -378,6 +379,31 @@ def test_recover_rebuilds_indexes_by_the_given_interval(
     assert index.read_bytes() == written
     code, _ = run(capsys, "recover", "--conf", "index.interval.bytes=-1", tmp_path / "logs")
     assert code == 2
+
+
+@pytest.mark.parametrize("arguments", [["recover", "--from-start"], ["reindex"]])
+def test_indexes_are_rebuilt_by_the_stored_interval(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = make_log(tmp_path / "logs")
+    metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "0"})
+    with LogDir(tmp_path / "logs").partition("t", 0) as log:
+        for _ in range(5):
+            log.append(pa.record_batch({"value": [b"v" * 100]}))
+    index = directory.path / f"{0:020}.index"
+    written = index.read_bytes()
+    index.unlink()
+    assert run(capsys, *arguments, tmp_path / "logs")[0] == 0
+    assert index.read_bytes() == written
+
+
+def test_an_invalid_stored_interval_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_log(tmp_path / "logs")
+    metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "x"})
+    assert run(capsys, "recover", tmp_path / "logs")[0] == 0
+    assert "expected an integer, found 'x'; the stored configuration is ignored" in caplog.text
 
 
 @pytest.mark.parametrize("command", ["recover", "reindex"])

@@ -38,7 +38,7 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], conf: Any, conf_fil
     Each log is truncated at its first invalid batch. Indexes, producer state and leader epochs are rebuilt.
     No broker may use the directory. __cluster_metadata is skipped: the controller recovers it at each start.
 
-    Settings: index.interval.bytes, by which indexes are rebuilt.
+    Settings: index.interval.bytes, by which indexes are rebuilt; by default as stored for the topic.
 
     If data would be lost, the command first shows what it would do and asks for confirmation.
 

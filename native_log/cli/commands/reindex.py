@@ -17,10 +17,9 @@ from native_log.cli.runner import DATA_ERROR
 @click.option(
     "--index-interval-bytes",
     type=click.IntRange(min=0, max=2**31 - 1),
-    default=4096,
-    show_default=True,
     metavar="BYTES",
-    help="Bytes of log between two entries (Kafka: index.interval.bytes).",
+    help="Bytes of log between two entries (Kafka: index.interval.bytes). Default: as stored for the topic, "
+    "or 4096.",
 )
 def reindex(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
     """Rebuild the indexes of all segments from their batches. No .log file is changed.
