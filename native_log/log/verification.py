@@ -46,8 +46,10 @@ _SERVED = (
     "Brokers serve this batch of {} bytes, and consumers fail to read it. Take the file from another "
     "replica, or read with mode dropMalformed"
 )
-_ROWS_AHEAD = 1 << 16
-"""How many batches of a segment to read ahead: about 10 MB of headers."""
+_BYTES_AHEAD = 8 << 20
+"""About how much memory the batches of a segment take that are read ahead."""
+_PART_BYTES, _ROW_BYTES = 28 << 10, 160
+"""What Arrow takes for batches that are returned together, and for each of their headers."""
 _Part: TypeAlias = "ValidBatches | DamagedRange"
 _INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_INDEX: "transaction-index"}
 
@@ -112,11 +114,12 @@ def _read_segments(
 
     def read_ahead(segment: LogSegment) -> Iterator[_Part]:
         parts = read_all_batches(segment)
-        ahead, rows = [], 0
-        while rows < _ROWS_AHEAD and (part := next(parts, None)) is not None:
+        ahead, held_bytes = [], 0
+        while held_bytes < _BYTES_AHEAD and (part := next(parts, None)) is not None:
             advance(0)
             ahead.append(part)
-            rows += 1 if isinstance(part, DamagedRange) else part.batches.num_rows
+            rows = 1 if isinstance(part, DamagedRange) else part.batches.num_rows
+            held_bytes += _PART_BYTES + _ROW_BYTES * rows
         return chain(ahead, parts)
 
     return map(read_all_batches, segments) if threads == 1 else map_ahead(read_ahead, segments, threads)

@@ -15,6 +15,7 @@ import native_log
 from native_log.cli import changes
 from native_log.cli.app import kafkalog
 from native_log.errors import UnknownTopicOrPartitionError
+from native_log.log import PartitionLog
 from native_log.log import verification as log_verification
 from native_log.log.verification import verify_log
 from native_log.logdir import LogDir, verification
@@ -56,17 +57,36 @@ def test_undamaged_logs_of_brokers_have_no_problems(partition: GoldenPartition) 
 
 
 @pytest.mark.parametrize("partition", [p for p in PARTITIONS if damaged(p)], ids=golden_id)
-@pytest.mark.parametrize("rows_ahead", [1, 3, 1 << 16])
+@pytest.mark.parametrize("bytes_ahead", [1, 60_000, 8 << 20])
 def test_threads_find_the_same_problems_in_the_same_order(
-    partition: GoldenPartition, rows_ahead: int, monkeypatch: pytest.MonkeyPatch
+    partition: GoldenPartition, bytes_ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_verification, "_ROWS_AHEAD", rows_ahead)
+    monkeypatch.setattr(log_verification, "_BYTES_AHEAD", bytes_ahead)
     log, steps = open_golden(partition), list[int]()
     alone = list(verify_log(log))
     for threads in (2, 5):
         steps.clear()
         assert list(verify_log(log, steps.append, threads)) == alone
         assert sum(steps) == log.size_bytes
+
+
+def test_verify_reads_few_parts_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between damaged ranges each batch is a part of its own, which takes much more memory than a row."""
+    read: list[object] = []
+    read_all = log_verification.read_all_batches
+
+    def counting(segment: Any) -> Any:
+        for part in read_all(segment):
+            read.append(part)
+            yield part
+
+    monkeypatch.setattr(log_verification, "read_all_batches", counting)
+    (tmp_path / "t-0").mkdir()
+    data = b"".join(batch(offset, 1) + b"\xff" * 20 for offset in range(1000))
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(data)
+    log = PartitionLog.open(tmp_path / "t-0")
+    next(log_verification._read_segments(log.segments, 2, lambda _: None))
+    assert 100 < len(read) < 400
 
 
 def test_verify_reports_damage_and_recover_removes_it(

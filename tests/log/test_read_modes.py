@@ -234,3 +234,20 @@ def test_a_last_segment_that_begins_with_damage(before: list[bytes], tmp_path: P
     for part in log.range().split(10):
         with pytest.raises(CorruptRecordError) if part.end_offset == base else contextlib.nullcontext():
             list(part.read(["offset"]))
+
+
+@pytest.mark.parametrize("count", [9, 10, 25])
+def test_many_damaged_ranges_have_few_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    garbage = b"\xff" * 100
+    data = [batch(offset, 1) + garbage for offset in range(count)]
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [*data, batch(count, 1)]}))
+    ranges: list[DamagedRange] = []
+    with caplog.at_level(logging.WARNING):
+        log.read(mode="dropMalformed", on_damage=ranges.append).read_all()
+    assert len(ranges) == count
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == min(count, 11)
+    if count > 10:
+        assert "15 more ranges, 1500 bytes" in lines[-1]

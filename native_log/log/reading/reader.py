@@ -12,6 +12,7 @@ import pyarrow as pa
 from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
+from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.offset_lookup import locate
 from native_log.log.reading.split import split_by_offsets
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
@@ -83,6 +84,7 @@ class Reader:
         self._max_bytes = max_bytes
         self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
         self._on_damage = on_damage
+        self._damage_log = DamageLog(logger)
         self._fail_on_data_loss = fail_on_data_loss
         self._next_offset = range.start_offset
         self._slices = range.slices
@@ -90,6 +92,12 @@ class Reader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records. See LogRange.read for the errors."""
+        try:
+            yield from self._batches()
+        finally:
+            self._damage_log.finish()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         relocated_at: int | None = None
         while True:
             try:
@@ -171,7 +179,7 @@ class Reader:
     def _report(self, damaged: DamagedRange, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
         if self._mode == "failFast":
             raise damaged.error()
-        logger.warning("skipped damaged bytes of a log: %s", damaged)
+        self._damage_log.add(damaged)
         if self._on_damage is not None:
             self._on_damage(damaged)
         if self._mode == "permissive":

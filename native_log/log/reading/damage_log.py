@@ -1,0 +1,40 @@
+"""Log the damaged ranges that a read skips: the first ones in full, of all others the number and size."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from native_log.segment.damage import DamagedRange
+
+MOST_LINES = 10
+
+
+class DamageLog:
+    """The lines of one read."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._ranges = self._further_bytes = 0
+        self._path = ""
+
+    def add(self, damaged: DamagedRange) -> None:
+        """Log a damaged range, or count it if there were many before."""
+        self._ranges += 1
+        if self._ranges <= MOST_LINES:
+            self._logger.warning("skipped damaged bytes of a log: %s", damaged)
+        else:
+            self._further_bytes += damaged.end_position - damaged.position
+            self._path = damaged.path
+
+    def finish(self) -> None:
+        """Log how many ranges were counted only."""
+        if self._ranges > MOST_LINES:
+            self._logger.warning(
+                "skipped damaged bytes of a log: %d more ranges, %d bytes, the last one in %s",
+                self._ranges - MOST_LINES,
+                self._further_bytes,
+                self._path,
+            )
+        self._ranges = self._further_bytes = 0
