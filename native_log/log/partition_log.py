@@ -357,9 +357,8 @@ class PartitionLog(LocalLog):
             records: columns by name, in any order: `value` and `key` (binary or string, may be null),
                 `headers` (list of structs of key and value), `timestamp` (an Arrow timestamp, or int64 ms;
                 null or no column: the current time). `topic` and `partition`, if present, must be those of
-                this log. The other columns that `read` returns are rejected, because the log sets them
-                itself: offsets and the fields of batches. To copy records, read them with
-                `columns=["key", "value", "headers", "timestamp"]`. DataFrames of pandas (2.2 or later) and
+                this log. The other columns that `read` returns are ignored with a warning, because the log
+                sets them itself: offsets and the fields of batches. DataFrames of pandas (2.2 or later) and
                 Polars are accepted, and other objects with Arrow's PyCapsule interface.
             leader_epoch: leader epoch of the batches; by default that of the last batches, 0 in a new log.
             now_ms: the current time in epoch ms; by default that of the clock.
@@ -376,7 +375,7 @@ class PartitionLog(LocalLog):
         Raises:
             LogDirInUseError: a broker or another process uses the log directory.
             LogNeedsRecoveryError: a crash damaged the end of the log; run `kafkalog recover`.
-            ValueError: a column that is not written.
+            ValueError: an unknown column.
             InvalidRecordError: a null key on a compacted topic, or a record of another topic or partition.
             InvalidTimestampError: a timestamp is too far from the current time.
             RecordTooLargeError: a batch would exceed max.message.bytes or segment.bytes.

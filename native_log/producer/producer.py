@@ -206,7 +206,7 @@ class KafkaLogProducer:
                 of the records may be in the buffer then.
             InvalidRecordError: the topic has no such partition.
             ProducerClosedError: the producer is closed.
-            ValueError: a column that is not written.
+            ValueError: an unknown column.
         """
         self._check_open()
         return self._pipeline.send_batch(topic, records, partition)

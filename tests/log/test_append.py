@@ -31,6 +31,7 @@ from native_log.errors import (
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.recovery.log_recovery import recover_log
+from native_log.log.writing import validation
 from native_log.logdir import LogDir
 from native_log.records import RECORD_SCHEMA
 from tests.effort import examples
@@ -628,21 +629,26 @@ def test_unknown_columns_are_rejected(logs: Path, column: str, says: str) -> Non
 
 
 @pytest.mark.parametrize("column", sorted({*RECORD_SCHEMA.names} - {"topic", "partition", *WRITTEN}))
-def test_columns_that_a_log_sets_itself_are_rejected(logs: Path, column: str) -> None:
+def test_a_column_that_a_log_sets_itself_is_a_warning(
+    logs: Path, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    validation._warn_of_unwritten.cache_clear()
     with LogDir(logs).partition("t", 0) as log:
         log.append(records(3))
-        with pytest.raises(ValueError, match=rf"found '{column}'; .*records.select\(\['value'\]\)"):
-            log.append(log.read(columns=["value", column]).read_all())
-        assert log.log_end_offset == 3
+        for _ in range(2):
+            log.append(log.read(0, 3, columns=["value", column]).read_all())
+        assert values(log) == values(log)[:3] * 3
+    assert caplog.text.count(f"the columns {column} are not written") == 1
+    assert "records.select(['value'])" in caplog.text
 
 
-def test_all_columns_that_a_log_sets_itself_are_named(logs: Path) -> None:
+def test_all_columns_that_a_log_sets_itself_are_named(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    validation._warn_of_unwritten.cache_clear()
     with LogDir(logs).partition("t", 0) as log:
         log.append(records(3))
-        with pytest.raises(ValueError, match=r"found 'offset', 'timestampType', 'leaderEpoch', ") as raised:
-            log.append(log.read().read_all())
-        kept = ["key", "value", "topic", "partition", "timestamp", "headers"]
-        assert f"read(columns={kept})" in str(raised.value)
+        log.append(log.read().read_all())
+        assert values(log) == values(log)[:3] * 2
+    assert "the columns offset, timestampType, leaderEpoch, " in caplog.text
 
 
 def test_records_that_were_read_can_be_appended(logs: Path) -> None:

@@ -1,11 +1,13 @@
 """Check records and batches as a leader does before it appends them (Kafka: LogValidator).
 
-The functions are pure.
+The functions decide by their arguments alone.
 """
 
 from __future__ import annotations
 
 import difflib
+import logging
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from native_log.config import LogConfig
 
+logger = logging.getLogger(__name__)
+
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 LOG_APPEND_TIME = "LogAppendTime"
 _COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
@@ -32,18 +36,28 @@ MISSING_KEY = (
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError for a column that is not written: it may be misspelt, or its values would be lost."""
-    unknown = [name for name in names if name not in _COLUMNS and not name.startswith(_PANDAS_INDEX)]
-    if not unknown:
-        return
-    name = next((name for name in unknown if name not in RECORD_SCHEMA.names), None)
-    if name is None:
-        found, kept = ", ".join(map(repr, unknown)), [name for name in names if name in _COLUMNS]
-        hint = f"a log sets them itself: leave them out, as in records.select({kept}) or read(columns={kept})"
-    else:
-        found, similar = repr(name), difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
-        hint = f"did you mean {similar[0]}?" if similar else "leave it out"
-    raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {found}; {hint}")
+    """Check that these columns are written.
+
+    Warn of the columns of RECORD_SCHEMA that a log sets itself, such as offset: records that were read can be
+    appended, but get new ones. Raise ValueError for any other column, because it may be misspelt.
+    """
+    unwritten = [name for name in names if name not in _COLUMNS and not name.startswith(_PANDAS_INDEX)]
+    for name in unwritten:
+        if name not in RECORD_SCHEMA.names:
+            similar = difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
+            hint = f"did you mean {similar[0]}?" if similar else "leave it out"
+            raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {name!r}; {hint}")
+    if unwritten:
+        _warn_of_unwritten(tuple(unwritten), tuple(name for name in names if name in _COLUMNS))
+
+
+@cache  # once for the same columns: a program appends many times
+def _warn_of_unwritten(unwritten: tuple[str, ...], written: tuple[str, ...]) -> None:
+    logger.warning(
+        "the columns %s are not written: a log sets them itself; leave them out, as in records.select(%s)",
+        ", ".join(unwritten),
+        [*written],
+    )
 
 
 def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], path: object) -> None:
