@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import logging
+
     from native_log.segment.damage import DamagedRange
 
 MOST_LINES = 10
