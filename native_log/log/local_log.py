@@ -339,5 +339,13 @@ class LocalLog:
         """Return the position at which reading `segment` stops, exclusive.
 
         This is the segment's size or, for the last segment, the end of its last batch.
+
+        Damage after the high watermark of a live log is left out: a commit may be writing there, or was
+        killed.
         """
-        return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes
+        if segment is not self.segments[-1]:
+            return segment.size_bytes
+        high_watermark, damage = self.checkpoints.high_watermark, self._tail.damage_position
+        if damage is None or not self.checkpoints.live or high_watermark is None:
+            return self._tail.end_position
+        return damage if high_watermark <= self.log_end_offset else self._tail.end_position

@@ -152,6 +152,31 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
     assert committed > 1
 
 
+@pytest.mark.parametrize("appended", [5, 300])
+def test_readers_after_a_kill_see_the_records_before_the_commit(appended: int, tmp_path: Path) -> None:
+    """The appended batches are in a small segment, which is scanned from its beginning."""
+    small, data = tmp_path / "small", tmp_path / "data"
+    LogDir.create(small)
+    write(small, 0, 5, partitions=1, tasks=1)
+    sizes = set()
+    for step in itertools.count():
+        shutil.copytree(small, data)
+        was_killed = run_killed(lambda: write(data, 5, 5 + appended, partitions=1, tasks=1), step)
+        log = LogDir(data).partition("t", 0)
+        if (data / WRITE_INTENT).exists():
+            sizes.add(log.segments[0].size_bytes)
+            assert values(data) == expected((0, 5)), step
+            assert len(log.read(isolation_level="read_committed").read_all()) == 5
+            assert log.offset_for_timestamp(NOW_MS) == 0
+            assert log.last_stable_offset == 5
+            following = LogDir(data).follow("t", {("t", 0): 0}, timeout_ms=0)
+            assert sum(batch.num_rows for batch in following) == 5
+        shutil.rmtree(data)
+        if not was_killed:
+            break
+    assert len(sizes) > 1
+
+
 def test_no_space_left_at_any_change(before: Path, tmp_path: Path) -> None:
     untouched, data = tree(before), tmp_path / "data"
     failed = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from native_log.log.local_log import LocalLog
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
-    from native_log.records import Decoded
+    from native_log.records import Decoded, OffsetOrder
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +145,8 @@ class Reader:
                 damage = damage_in(cursor, decoded, self._range.max_batch_bytes)
                 if damage is not None:
                     order = cursor.order or order
+                    if _is_beyond(order, segment_slice.max_offset):
+                        return
                     damaged = damaged_range(search, damage, order, order.next_offset)
                     yield from self._report(damaged, segment_slice)
                     cursor.skip_to(damaged.end_position)
@@ -293,6 +295,11 @@ class Reader:
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
         if self._mode == "failFast":
             raise damaged.error()
+
+
+def _is_beyond(order: OffsetOrder, end_offset: int | None) -> bool:
+    """Return whether offsets have reached `end_offset`, so that what follows is not in the range."""
+    return end_offset is not None and order.next_offset >= end_offset
 
 
 def check_mode(mode: str) -> None:
