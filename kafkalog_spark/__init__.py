@@ -17,17 +17,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_spark.datasource import KafkaLogDataSource
-
 if TYPE_CHECKING:
     from kafkalog_spark.compaction import compact
+    from kafkalog_spark.datasource import KafkaLogDataSource
     from kafkalog_spark.retention import retain
 
 __all__ = ["KafkaLogDataSource", "compact", "retain"]
 
 
 def __getattr__(name: str) -> Any:
-    # Spark imports this package to look for data sources, so the jobs are imported on first use.
+    # Spark imports this package to look for data sources, so the jobs are imported on first use. The command
+    # that finds the jobs works without pyspark, which only spark-submit brings on some machines.
+    if name == "KafkaLogDataSource":
+        from kafkalog_spark.datasource import KafkaLogDataSource
+
+        return KafkaLogDataSource
     if name == "compact":
         from kafkalog_spark.compaction import compact
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 import native_log
 from kafkalog_spark.errors import OptionError
@@ -22,12 +34,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-TYPES = {"timestamp": "timestamp", "partition": "int", "headers": "array<struct<key:string,value:binary>>"}
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+TYPES: dict[str, DataType] = {"timestamp": TimestampType(), "partition": IntegerType(), "headers": HEADERS}
+OTHER_TYPES = (LongType(), StringType(), DateType(), IntegerType(), DoubleType())
+OTHERS = {type_.simpleString(): type_ for type_ in OTHER_TYPES}
 
 
 def schema(*names: str, **types: str) -> StructType:
-    fields = [*((name, TYPES.get(name.lower(), "string")) for name in names), *types.items()]
-    return StructType.fromDDL(", ".join(f"`{name}` {type_}" for name, type_ in fields))
+    fields = [StructField(name, TYPES.get(name.lower(), StringType())) for name in names]
+    return StructType(fields + [StructField(name, OTHERS[type_]) for name, type_ in types.items()])
 
 
 def find(schema: StructType, *, case_sensitive: bool = False, **use: bool) -> SinkColumns:
