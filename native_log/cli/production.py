@@ -26,6 +26,7 @@ from native_log.errors import (
 from native_log.logdir import LogDir
 from native_log.logdir.create import check_topic
 from native_log.logdir.discovery import find_partitions, local_paths
+from native_log.producer.full_disk import is_full_disk
 from native_log.sizes import format_count
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class Tally:
         """
         line_error = LineError(f"{name}, line {number}: {error_message(error)}")
         exit_code = DATA_ERROR
-        if isinstance(error, KafkaLogError | OSError) and not isinstance(error, _LINE_ERRORS):
+        is_of_line = isinstance(error, _LINE_ERRORS) or is_full_disk(error)
+        if isinstance(error, KafkaLogError | OSError) and not is_of_line:
             exit_code = exit_code_of(error)
         if isinstance(error, self._skipped_errors):
             self.skipped += 1
@@ -210,6 +212,11 @@ class Production:
         except KeyboardInterrupt:
             self._producer.close(0)
             raise
+        except OSError as error:
+            self._complete_lines()
+            # The error of the line has the same cause, and the producer has logged this one.
+            if self._tally.error is None or not is_full_disk(error):
+                raise
         finally:
             self._complete_lines()
 

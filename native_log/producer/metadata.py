@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, KafkaTimeoutError, ProducerClosedError
 from native_log.producer.backoff import ExponentialBackoff
+from native_log.producer.full_disk import is_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +22,15 @@ class Metadata:
     The sender updates them when `next_update_ms` says so: when a topic is missing, and every
     metadata.max.age.ms. After a failed or fruitless update it waits for retry.backoff.ms, and longer after
     further ones. Topics that are not used for metadata.max.idle.ms are forgotten.
+
+    Args:
+        config: the producer's settings.
+        clock: the current time.
+        fails_on_full_disk: whether a topic fails at once if it cannot be created on a full disk.
     """
 
-    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+    def __init__(self, config: ProducerConfig, clock: Clock, *, fails_on_full_disk: bool = False) -> None:
+        self._fails_on_full_disk = fails_on_full_disk
         self._clock = clock
         self._max_age_ms = config.metadata_max_age_ms
         self._max_idle_ms = config.metadata_max_idle_ms
@@ -188,7 +195,8 @@ class Metadata:
         create the topic, so an error at once is more helpful.
         """
         error = self._errors.get(topic)
-        if isinstance(error, KafkaLogError | ValueError):
+        is_final = self._fails_on_full_disk and is_full_disk(error)
+        if error is not None and (is_final or isinstance(error, KafkaLogError | ValueError)):
             with self._changed:
                 self._expiry_ms.pop(topic, None)
             raise error

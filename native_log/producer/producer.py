@@ -84,6 +84,8 @@ class KafkaLogProducer:
         self,
         path_or_logdir: LogDir | PathLike | Iterable[PathLike],
         configs: Mapping[str, object] | None = None,
+        *,
+        _fails_on_full_disk: bool = False,
         **settings: Any,
     ) -> None:
         config = ProducerConfig.parse({**(configs or {}), **settings})
@@ -104,7 +106,7 @@ class KafkaLogProducer:
                 coordinator, self._sequences, config.transaction_timeout_ms
             )
         self._accumulator = RecordAccumulator(config, self._clock, self._sequences)
-        metadata = Metadata(config, self._clock)
+        metadata = Metadata(config, self._clock, fails_on_full_disk=_fails_on_full_disk)
         client = LogDirClient(self._directories, config, self._clock)
         self._sender = Sender(
             config,
@@ -116,6 +118,7 @@ class KafkaLogProducer:
             self._metrics,
             self._clock,
             self._transactions,
+            fails_on_full_disk=_fails_on_full_disk,
         )
         self._pipeline = RecordPipeline(
             config,

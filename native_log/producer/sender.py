@@ -12,9 +12,11 @@ from native_log.errors import (
     ProducerClosedError,
     RecordTooLargeError,
     TransactionAbortedError,
+    error_message,
 )
 from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.client import BatchToAppend, ProduceRequest
+from native_log.producer.full_disk import describe_free, is_full_disk
 from native_log.producer.futures import NO_OFFSET
 from native_log.producer.record_size import BATCH_OVERHEAD
 
@@ -47,6 +49,8 @@ class Sender:
         metrics: what was sent.
         clock: the current time.
         transactions: the state of transactions; None: the producer has no transactional.id.
+        fails_on_full_disk: whether no record is written after an error of a full disk. Otherwise batches are
+            retried, as Kafka's producer does for a KafkaStorageException.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class Sender:
         metrics: ProducerMetrics,
         clock: Clock,
         transactions: TransactionManager | None = None,
+        *,
+        fails_on_full_disk: bool = False,
     ) -> None:
         self._accumulator = accumulator
         self._sequences = sequences
@@ -69,6 +75,9 @@ class Sender:
         self._metrics = metrics
         self._clock = clock
         self._transactions = transactions
+        self._fails_on_full_disk = fails_on_full_disk
+        self._final_error: OSError | None = None
+        self._full_nodes: set[str] = set()
         self._max_request_bytes = config.max_request_size
         self._retries = config.retries
         self._acks = config.acks
@@ -224,6 +233,10 @@ class Sender:
         return min(timeout_ms, NO_DEADLINE)
 
     def _send(self, node: str, batches: list[ProducerBatch], now_ms: int) -> None:
+        if self._final_error is not None:
+            for batch in batches:
+                self._fail(batch, self._final_error)
+            return
         if self._transactions is not None:
             try:
                 self._transactions.add({batch.target for batch in batches})
@@ -283,6 +296,7 @@ class Sender:
         for request in requests:
             self._in_flight.remove(request)
             self._metrics.request_latency.record(now_ms - request.created_ms)
+            self._note_full_disk(request)
             responses += request.responses
         if self._is_order_guaranteed:
             for response in responses:
@@ -325,19 +339,43 @@ class Sender:
         batch = response.batch.batch
         batch.last_error = error
         if isinstance(error, RecordTooLargeError) and batch.can_be_split:
+            text = str(batch)
             count = self._accumulator.split_and_requeue(batch, now_ms)
             self._accumulator.deallocate(batch)
             self._metrics.batches_split += 1
-            logger.warning("%s is too large and was split into %d batches: %s", batch, count, error)
+            logger.warning("%s is too large and was split into %d batches: %s", text, count, error)
         elif self._may_retry(response, now_ms):
             self._metrics.records_retried += batch.record_count
             self._accumulator.requeue(batch, now_ms)
         else:
             self._fail(batch, error)
 
+    def _note_full_disk(self, request: ProduceRequest) -> None:
+        """Log the first error of a full disk, until the log directory takes a request again."""
+        node = request.node
+        error = next((each.error for each in request.responses if is_full_disk(each.error)), None)
+        if not isinstance(error, OSError):
+            if any(each.is_written for each in request.responses):
+                self._full_nodes.discard(node)
+            return
+        if self._fails_on_full_disk:
+            self._final_error = self._final_error or error
+        elif node not in self._full_nodes:
+            self._full_nodes.add(node)
+            logger.warning(
+                "%s: cannot write records (%s; %s); the producer tries again until delivery.timeout.ms (%d) "
+                "has passed: make room on the disk",
+                node,
+                error_message(error),
+                describe_free(node),
+                self._delivery_timeout_ms,
+            )
+
     def _may_retry(self, response: BatchResponse, now_ms: int) -> bool:
         batch, error = response.batch.batch, response.error
         if batch.attempts >= self._retries or batch.is_expired(self._delivery_timeout_ms, now_ms):
+            return False
+        if self._fails_on_full_disk and is_full_disk(error):
             return False
         if isinstance(error, OutOfOrderSequenceError):
             # A batch before this one failed.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import json
+import os
 import re
 import signal
 import tempfile
@@ -19,7 +21,7 @@ from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_log import LogDir, RecordTooLargeError
+from native_log import LogDir, PartitionLog, RecordTooLargeError
 from native_log.cli.app import kafkalog
 from native_log.cli.production import SentLine, Tally
 from native_log.producer import KafkaLogProducer
@@ -431,6 +433,40 @@ class TestSignals:
             "0 records written to 0 partitions, 1 line failed\n",
         )
         assert "Producer is closed forcefully" in result.stderr
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+    def test_the_command_ends_with_the_line_that_was_not_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        append, calls = PartitionLog.append_built, itertools.count(1)
+
+        def full(self: PartitionLog, *arguments: Any, **options: Any) -> Any:
+            if next(calls) > 1:
+                raise OSError(number, os.strerror(number), str(self.path))
+            return append(self, *arguments, **options)
+
+        monkeypatch.setattr(PartitionLog, "append_built", full)
+        # More than the buffer holds; each retry would take a minute.
+        settings = ("buffer.memory=40000", "retry.backoff.ms=60000", "retry.backoff.max.ms=60000")
+        options = [part for setting in settings for part in ("-X", setting)]
+        text = "".join(f"{line:0100}\n" for line in range(2000))
+        result = run("produce", tmp_path, "-t", "t", *options, text=text)
+        written = len(values(tmp_path))
+        assert result.exit_code == 1
+        assert result.stderr == (
+            f"kafkalog: stdin, line {written + 1}: {tmp_path / 't-0'}: {os.strerror(number)}\n"
+        )
+
+    def test_a_topic_that_cannot_be_created(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
+
+        monkeypatch.setattr(LogDir, "create_topic", full)
+        result = run("produce", tmp_path, "-t", "t", "-X", "retry.backoff.ms=60000", text="a\n")
+        assert result.exit_code == 1
+        assert f"kafkalog: stdin, line 1: {tmp_path}: No space left on device\n" in result.stderr
 
 
 _BYTES = st.none() | st.binary(max_size=12) | st.text(max_size=8).map(lambda text: text.encode())

@@ -351,3 +351,26 @@ def test_a_new_batch_wakes_the_sender_unless_a_response_does() -> None:
     for nodes in ({request.node}, {request.node, "another"}, {"another"}):
         pipeline.sender.wakeup_for(nodes)
     assert pipeline.client.wakeups == 2
+
+
+def test_a_full_disk_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = Pipeline()
+    future = pipeline.append()
+    for _ in range(3):
+        pipeline.round()
+        pipeline.client.answer(DISK)
+        pipeline.round()
+        pipeline.clock.now += 100
+    assert not future.is_done
+    (warning,) = caplog.messages
+    assert "d: cannot write records ([Errno 28] No space left on device; free" in warning
+
+
+def test_the_warning_of_a_split_names_the_records_of_the_batch(caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = Pipeline(batch_size=1000)
+    for _ in range(2):
+        pipeline.append(b"v" * 100)
+    pipeline.round()
+    pipeline.client.answer(TOO_LARGE)
+    pipeline.round()
+    assert "ProducerBatch(t-0, 2 records) is too large" in caplog.text

@@ -157,7 +157,12 @@ def produce(
     tally = Tally(skipped_errors(mode, config))
     with StopSignals() as signals:
         production = Production(
-            KafkaLogProducer(log_dir, settings), config, line_format, counts, tally, signals
+            KafkaLogProducer(log_dir, settings, _fails_on_full_disk=True),
+            config,
+            line_format,
+            counts,
+            tally,
+            signals,
         )
         try:
             production.run(inputs or (STDIN,))
