@@ -98,7 +98,7 @@ def open_all_copies(
     include_deleted: bool = False,
     high_watermark: HighWatermark = "auto",
 ) -> LogDir:
-    """Open log directories without choosing a copy of each partition. The arguments are those of LogDir."""
+    """Open log directories without choosing a copy of each partition. See LogDir for the arguments."""
     return LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark, replicas="merge")
 
 

@@ -106,9 +106,9 @@ def _find_same(batch: LastBatch, other: LocalLog) -> int | None:
 
     Size and checksum identify the batch. Its own last offset is preferred: a producer may repeat a batch.
     """
-    found = None
     if other.log_end_offset <= batch.expected_offset:
-        return found
+        return None
+    found = None
     for _, scanned in other.headers(batch.expected_offset, _ignore):
         last_offsets = int64s(scanned.batches, "lastOffset")
         checksums = zip(int32s(scanned.batches, "sizeInBytes"), int64s(scanned.batches, "crc"), strict=True)
