@@ -20,8 +20,8 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
-    *("effective_config", "outcomes", "sizes", "times"),
-    *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "internal_topics"),
+    *("effective_config", "policies", "outcomes", "sizes", "times"),
+    *("storage", "records", "segment", "checkpoints", "log", "messages", "internal_topics"),
     *("logdir", "retention", "compaction", "erasure", "salvaging", "publish", "producer"),
     "reporting",
     *("settings_file", "cli"),

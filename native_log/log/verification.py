@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
+from native_log.log.gaps import GapCheck
 from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
+from native_log.policies import Gaps
 from native_log.prefetch import map_ahead
 from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.segment.damage import DamagedRange
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
+logger = logging.getLogger(__name__)
+
 _DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 
 _SERVED = (
@@ -55,7 +60,10 @@ _INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_IND
 
 
 def verify_log(
-    log: PartitionLog, advance: Callable[[int], None] = lambda _: None, threads: int = 1
+    log: PartitionLog,
+    advance: Callable[[int], None] = lambda _: None,
+    threads: int = 1,
+    gaps: Gaps = Gaps.UNKNOWN,
 ) -> Iterator[Problem]:
     """Check a log and yield its problems.
 
@@ -64,35 +72,42 @@ def verify_log(
     - batches: checksum, structure of every record, order of offsets;
     - indexes: impossible entries, entries that point to no batch or would mislead a reader, missing aborted
       transactions;
-    - producer state snapshots, leader epochs and checkpoints.
+    - producer state snapshots, leader epochs and checkpoints;
+    - offsets that no batch has, if the topic is not compacted.
 
-    After damage, the check continues with the next valid batch. While a broker has the directory open, the
-    end of the last segment is not checked, because a batch may be half written.
+    If the topic's policy is unknown, a warning is logged about such offsets. After damage, the check
+    continues with the next valid batch. While a broker has the directory open, the end of the last segment is
+    not checked, because a batch may be half written.
 
     Args:
         log: the log.
         advance: called with the number of bytes of .log files that were processed since the last call. The
             threads call it with 0, and stop if it raises an error.
         threads: the number of segments to read at a time.
+        gaps: whether compaction explains offsets that no batch has.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
     previous = -1
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
+    gap_check = GapCheck(gaps, max(base, log.log_start_offset))
     without_log = indexes_without_log(file_names(str(log.path)))
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
-        yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
+        missing = list(_missing_segments(log, without_log, max(previous, base - 1), segment.base_offset))
+        yield from missing
+        gap_check.begin(segment.base_offset, is_reported=bool(missing))
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
-        check = _SegmentCheck(segment, states, epochs, advice, below, advance)
+        check = _SegmentCheck(segment, states, epochs, gap_check, advice, below, advance)
         with DataFile(str(segment.path)) as file:
             for part in parts:
                 check.take(file, part)
         is_written = is_last and log.checkpoints.live
-        yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
+        problems = *check.problems, *check.check_damage(is_last, is_written), *gap_check.finish(segment.path)
+        yield from sorted(problems, key=_position)
         if not is_written:
             yield from check.check_transaction_index()
         yield from check.check_offset_index(is_last, is_written)
@@ -101,6 +116,8 @@ def verify_log(
         advance(segment.size_bytes - check.position)
     if not log.checkpoints.live:
         yield from _missing_segments(log, without_log, previous, None)
+    if gap_check.doubtful.gaps:
+        logger.warning("%s: %s", log.path, gap_check.doubtful.doubt)
     yield from _check_snapshots(log)
     yield from _check_end(log)
     yield from _check_start(log)
@@ -137,6 +154,7 @@ class _SegmentCheck:
         segment: the segment.
         states: the producer state of the log, up to the last batch read.
         epochs: the check of the log's leader epochs.
+        gaps: the check that no offset is missing.
         advice: the advice for this log.
         previous: the greatest offset of the log so far; at least the offset before the segment.
         advance: called with the number of bytes processed.
@@ -151,6 +169,7 @@ class _SegmentCheck:
     segment: LogSegment
     states: ProducerStates
     epochs: EpochCheck
+    gaps: GapCheck
     advice: Advice
     previous: int
     advance: Callable[[int], None]
@@ -166,6 +185,7 @@ class _SegmentCheck:
         """Check the next valid batches of the segment, or note its next damaged range."""
         if isinstance(part, DamagedRange):
             self.damaged.append(part)
+            self.gaps.lose(part)
             return
         batches = part.batches
         positions, lasts = int64s(batches, "position"), int64s(batches, "lastOffset")
@@ -175,6 +195,7 @@ class _SegmentCheck:
                 before = lasts[index - 1] if index else self.previous
                 self._check_records(file, row(batches, index), before)
         self.previous = lasts[-1]
+        self.gaps.take(batches)
         self.problems += self.epochs.take(file.path, batches)
         end = positions[-1] + int32s(batches, "sizeInBytes")[-1]
         self.advance(end - self.position)

@@ -13,6 +13,7 @@ from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.policies import explain_gaps
 from native_log.progress import Progress
 from native_log.system import available_cores
 
@@ -42,9 +43,11 @@ PROBLEM_SCHEMA = pa.schema(
 - `offset`: the first log offset concerned, or null if it is unknown;
 - `kind`: for .log files "size", "magic", "crc", "codec", "compression", "records", "order" (offsets do not
   increase), "too-large" or "torn" (damage at the end of the log, as a crash leaves it); otherwise
-  "missing-segment"; "missing-end" (the log ends before its high watermark, or before a producer state
-  snapshot); "log-start-offset" (the log ends before its start offset); "offset-index", "time-index",
-  "transaction-index"; "snapshot"; "leader-epochs"; "unreadable" (a file or directory cannot be read);
+  "missing-segment" (only the index of a segment is left); "missing" (offsets that no batch has, in a topic
+  that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
+  its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
+  offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "unreadable" (a
+  file or directory cannot be read);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """
@@ -64,8 +67,10 @@ def verify(
     If several directories contain the same partition, each of them is checked.
 
     These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
-    producer state snapshots, and checkpoints. After damage, the check continues with the next valid batch.
-    While a broker has the directory open, the ends of its logs are not checked.
+    producer state snapshots, and checkpoints. Offsets that no batch has are a problem if the topic is not
+    compacted; if its policy is unknown, a warning is logged for each log that lacks some. After damage, the
+    check continues with the next valid batch. While a broker has the directory open, the ends of its logs are
+    not checked.
 
     Args:
         path: a log directory or a partition directory, or several.
@@ -139,7 +144,8 @@ def _check_partition(
     try:
         log = log_dir.open_copy(directory)
         own.begin(log.size_bytes)
-        return list(verify_log(log, own.add, threads))
+        gaps = explain_gaps(log_dir.topic_facts(directory))
+        return list(verify_log(log, own.add, threads, gaps))
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:

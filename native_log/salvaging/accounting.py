@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.log.gaps import UNEXPLAINED, GapCount
+from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
 from native_log.segment.files import INDEX, LOG, file_name
@@ -47,8 +49,7 @@ class OffsetAccount:
         self._gaps = gaps
         self._without_log = without_log
         self._open_end: int | None = None  # the index of a finding that extends to the end of the log
-        self._unknown_gaps = self._unknown_offsets = 0
-        self._unknown_range: tuple[int, int] | None = None
+        self._doubtful = GapCount()
 
     def copy(self, batches: pa.RecordBatch) -> None:
         """Note that batches (BATCH_SCHEMA, at least one) were copied."""
@@ -97,10 +98,7 @@ class OffsetAccount:
         if missing:
             self.findings.append(self._missing_segment(missing[0], first, offset - 1))
         elif self._gaps is Gaps.UNEXPLAINED:
-            reason = (
-                "no file has records of these offsets. The topic is not compacted, so a segment or batches "
-                "are missing"
-            )
+            reason = f"no file has records of these offsets. {UNEXPLAINED}"
             self.findings.append(
                 Finding(
                     "lost",
@@ -112,9 +110,7 @@ class OffsetAccount:
                 )
             )
         elif self._gaps is Gaps.UNKNOWN:
-            self._unknown_gaps += 1
-            self._unknown_offsets += offset - first
-            self._unknown_range = (self._unknown_range or (first, 0))[0], offset - 1
+            self._doubtful.add(OffsetSpan(first, offset))
 
     def finish(self, log_end_offset: int, reached: int, evidence: str) -> None:
         """Account for the offsets after the end of the log.
@@ -145,14 +141,16 @@ class OffsetAccount:
                     last_offset=last,
                 )
             )
-        if self._unknown_range is not None:
-            first, last = self._unknown_range
-            reason = (
-                f"{self._unknown_offsets} offsets in {self._unknown_gaps} gaps have no records. Compaction "
-                "may have removed them, or segments are missing: the policy of the topic is unknown here"
-            )
+        if self._doubtful.first is not None:
             self.findings.append(
-                Finding("gap", None, str(self._directory), reason, first_offset=first, last_offset=last)
+                Finding(
+                    "gap",
+                    None,
+                    str(self._directory),
+                    self._doubtful.doubt,
+                    first_offset=self._doubtful.first.start_offset,
+                    last_offset=self._doubtful.last_offset,
+                )
             )
 
     def _lose_offsets(self, finding: Finding, following: int | None) -> None:

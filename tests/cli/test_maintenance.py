@@ -89,6 +89,64 @@ def test_verify_reads_few_parts_ahead(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 100 < len(read) < 400
 
 
+def write_segments(log_dir: Path, *segments: list[bytes], base_offsets: tuple[int, ...]) -> Path:
+    """Write the segments of a partition of three records a batch, and return its directory."""
+    directory = make_log(log_dir).path
+    (directory / f"{0:020}.log").unlink()
+    for base_offset, batches in zip(base_offsets, segments, strict=True):
+        (directory / f"{base_offset:020}.log").write_bytes(b"".join(batches))
+    native_log.reindex(log_dir, topics="t")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("segments", "base_offsets", "expected"),
+    [
+        ([[batch(0)], [batch(3)]], (0, 3), []),
+        ([[batch(0)], [batch(600), batch(603)]], (0, 600), [(600, 0, 3, "597 offsets in 1 gap")]),
+        ([[batch(0), batch(9)], [batch(12)]], (0, 12), [(0, len(batch(0)), 3, "6 offsets in 1 gap")]),
+        ([[batch(0)], [batch(9), batch(15)]], (0, 6), [(6, 0, 3, "9 offsets in 3 gaps")]),
+        ([[batch(0)], [], [batch(9)]], (0, 6, 9), [(6, 0, 3, "3 offsets"), (9, 0, 6, "3 offsets")]),
+    ],
+)
+def test_offsets_that_no_batch_has_are_missing(
+    segments: list[list[bytes]],
+    base_offsets: tuple[int, ...],
+    expected: list[tuple[int, int, int, str]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs = tmp_path / "logs"
+    directory = write_segments(logs, *segments, base_offsets=base_offsets)
+
+    assert native_log.verify(logs, "t").to_pylist() == []
+    doubts = [message for message in caplog.messages if "policy of the topic is unknown" in message]
+    assert len(doubts) == bool(expected) and all(str(directory) in doubt for doubt in doubts)
+
+    metadata.store(logs, "t", {})
+    found = native_log.verify(logs, "t").to_pylist()
+    assert [(row["kind"], row["path"], row["position"], row["offset"]) for row in found] == [
+        ("missing", f"{directory}/{base:020}.log", position, offset) for base, position, offset, _ in expected
+    ]
+    for row, (*_, text) in zip(found, expected, strict=True):
+        assert text in row["problem"]
+    assert run(capsys, "verify", "--topic", "t", logs)[0] == bool(expected)
+
+    metadata.write(logs, metadata.config("t", "cleanup.policy", "compact"))
+    assert native_log.verify(logs, "t").to_pylist() == []
+
+
+def test_offsets_that_damage_held_are_no_gap(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    bad = bytearray(batch(3))
+    bad[-1] ^= 1
+    segments = [[batch(0), bytes(bad), batch(6)], [batch(9), bytes(bad)], [batch(30)]]
+    write_segments(logs, *segments, base_offsets=(0, 9, 30))
+    metadata.store(logs, "t", {})
+    assert "missing" not in native_log.verify(logs, "t").column("kind").to_pylist()
+
+
 def test_verify_reports_damage_and_recover_removes_it(
     golden_copy: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

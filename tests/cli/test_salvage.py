@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import native_log
 from native_log.cli.app import kafkalog
 from tests.conftest import GOLDEN
+from tests.log.support import batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +78,12 @@ def test_wrong_usage(arguments: tuple[object, ...], message: str) -> None:
     result = run(*arguments, "--dry-run")
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_the_last_line_counts_gaps(tmp_path: Path) -> None:
+    (directory,) = native_log.LogDir.create(tmp_path / "logs").create_topic("t")
+    for base_offset in (0, 600):
+        (directory.path / f"{base_offset:020}.log").write_bytes(batch(base_offset))
+    result = run(tmp_path / "logs", tmp_path / "copy")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].endswith("0 ranges lost; 1 partition with gaps of unknown cause")

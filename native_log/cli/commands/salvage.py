@@ -38,7 +38,8 @@ def salvage(
     bytes, its offsets and the reason. SRC is only read, even while a broker runs on it. DEST must not exist,
     or be empty.
 
-    The exit code is 1 if anything is lost.
+    The exit code is 1 if anything is lost. Offsets that no batch has count as lost if the topic is not
+    compacted; if its policy is unknown, the last line counts the partitions with such gaps.
     """
     from native_log.cli.progress import report_progress
     from native_log.salvaging import salvage as run
@@ -74,9 +75,10 @@ def _show(table: pa.Table, dry_run: bool) -> None:
     )
     count = Counter(row["status"] for row in rows)
     size = changes.size_cell(sum(row["sizeInBytes"] for row in rows if row["status"] == "copied"))
+    gaps = f"; {format_count(count['gap'], 'partition')} with gaps of unknown cause" if count["gap"] else ""
     click.echo(
         f"{format_count(count['copied'], 'partition')}, {size} {_STATUS['copied'][not dry_run]}; "
-        f"{format_count(count['lost'], 'range')} {_STATUS['lost'][not dry_run]}"
+        f"{format_count(count['lost'], 'range')} {_STATUS['lost'][not dry_run]}{gaps}"
     )
 
 

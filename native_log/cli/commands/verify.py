@@ -22,10 +22,13 @@ def verify(
     include_deleted: bool,
     as_json: bool,
 ) -> None:
-    """Check logs: checksums, records, order of offsets, leader epochs, indexes, snapshots and checkpoints.
+    """Check logs: checksums, records, offsets, leader epochs, indexes, snapshots and checkpoints.
 
     Of a partition that several directories contain, each copy is checked. Print a line for each problem. The
     exit code is 1 if there is any. No file is changed.
+
+    Offsets that no batch has are a problem if the topic is not compacted. If its policy is unknown, they are
+    a warning, which does not change the exit code.
     """
     from native_log.cli.maintenance import verify_all
     from native_log.logdir.verification import open_all_copies

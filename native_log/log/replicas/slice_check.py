@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
+from native_log.log.gaps import gaps_between
 from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.records import Scanned
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup
-from native_log.segment.scan import int64s
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from native_log.log.segment_slices import SegmentSlice
     from native_log.segment.damage import DamagedRange
@@ -132,7 +128,7 @@ class SliceCheck:
                     expected = max(expected, min(lost.end_offset, span.end_offset))
                     continue
                 if scanned.batches.num_rows:
-                    for gap, position in _gaps(scanned.batches, expected - 1) if self.finds_gaps else ():
+                    for gap, position in gaps_between(scanned.batches, expected) if self.finds_gaps else ():
                         intact, rest = _cut(rest, position, gap.end_offset)
                         yield Intact(intact)
                         yield Missing(gap.intersection(span))
@@ -181,25 +177,6 @@ def _scan(lookup: SegmentLookup, part: SegmentSlice) -> Iterator[Scanned | Damag
         damaged.clear()
         yield scanned
     yield from damaged
-
-
-def _gaps(batches: pa.RecordBatch, previous: int) -> Iterator[tuple[OffsetSpan, int]]:
-    """Yield the offsets between batches (BATCH_SCHEMA), each with the position of the batch after them.
-
-    Args:
-        batches: at least one batch.
-        previous: the last offset before them.
-    """
-    positions = int64s(batches, "position")
-    lasts = batches.column("lastOffset")
-    firsts = pc.coalesce(batches.column("baseOffset"), lasts)
-    # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
-    is_known = batches.column("baseOffset").is_valid()
-    if is_known[0].as_py() and firsts[0].as_py() > previous + 1:
-        yield OffsetSpan(previous + 1, firsts[0].as_py()), positions[0]
-    is_gap = pc.and_(is_known[1:], pc.greater(firsts[1:], pc.add(lasts[:-1], 1)))
-    for index in pc.indices_nonzero(is_gap).to_pylist():
-        yield OffsetSpan(lasts[index].as_py() + 1, firsts[index + 1].as_py()), positions[index + 1]
 
 
 def _cut(part: SegmentSlice, position: int, next_offset: int) -> tuple[SegmentSlice, SegmentSlice]:

@@ -1,0 +1,138 @@
+"""Find the offsets between the batches of a log that no batch has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from native_log.log.problems import Problem
+from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.policies import Gaps
+from native_log.segment.scan import int64s
+from native_log.sizes import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from native_log.segment.damage import DamagedRange
+
+UNEXPLAINED = "The topic is not compacted, so a segment or batches are missing"
+"""What a gap means if compaction cannot explain it."""
+
+_SERVED = (
+    "Take the segment or the partition from another replica. Brokers do not notice the gap, and consumers "
+    "skip it without an error"
+)
+
+
+def gaps_between(batches: pa.RecordBatch, expected: int) -> Iterator[tuple[OffsetSpan, int]]:
+    """Yield the offsets between batches (BATCH_SCHEMA), each with the position of the batch after them.
+
+    Args:
+        batches: at least one batch.
+        expected: the offset that should come first.
+    """
+    positions = int64s(batches, "position")
+    lasts = batches.column("lastOffset")
+    firsts = pc.coalesce(batches.column("baseOffset"), lasts)
+    # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
+    is_known = batches.column("baseOffset").is_valid()
+    if is_known[0].as_py() and firsts[0].as_py() > expected:
+        yield OffsetSpan(expected, firsts[0].as_py()), positions[0]
+    is_gap = pc.and_(is_known[1:], pc.greater(firsts[1:], pc.add(lasts[:-1], 1)))
+    for index in pc.indices_nonzero(is_gap).to_pylist():
+        yield OffsetSpan(lasts[index].as_py() + 1, firsts[index + 1].as_py()), positions[index + 1]
+
+
+@dataclass(slots=True)
+class GapCount:
+    """The number of gaps, of their offsets, and where they are.
+
+    Attributes:
+        gaps: the number of gaps.
+        offsets: the number of offsets in them.
+        first: the first gap; None if there is none.
+        position: the position of the batch after the first gap.
+        last_offset: the last offset of the last gap.
+    """
+
+    gaps: int = 0
+    offsets: int = 0
+    first: OffsetSpan | None = None
+    position: int = 0
+    last_offset: int = -1
+
+    def add(self, gap: OffsetSpan, position: int = 0) -> None:
+        """Count a gap, which ends at the batch at `position`."""
+        if self.first is None:
+            self.first, self.position = gap, position
+        self.gaps += 1
+        self.offsets += gap.end_offset - gap.start_offset
+        self.last_offset = gap.end_offset - 1
+
+    def __str__(self) -> str:
+        return f"{format_count(self.offsets, 'offset')} in {format_count(self.gaps, 'gap')}"
+
+    @property
+    def doubt(self) -> str:
+        """What these gaps mean in a topic whose policy is unknown."""
+        return (
+            f"{self} have no records. Compaction may have removed them, or segments are missing: the policy "
+            "of the topic is unknown here"
+        )
+
+
+class GapCheck:
+    """Check that a log has all its offsets. Its segments, batches and damage are passed in order.
+
+    Gaps in a topic that is not compacted are a problem of the segment in which they end. In a topic whose
+    policy is unknown they are only counted. Offsets that damage may have held are in no gap.
+
+    Attributes:
+        doubtful: the gaps that compaction may explain, because the policy is unknown.
+    """
+
+    def __init__(self, gaps: Gaps, start_offset: int) -> None:
+        """Begin a check. `gaps`: whether compaction explains gaps; `start_offset`: the first offset."""
+        self.doubtful = GapCount()
+        self._gaps = gaps
+        self._expected = start_offset
+        self._missing = GapCount()
+        self._ends_damaged = False
+
+    def begin(self, base_offset: int, *, is_reported: bool) -> None:
+        """Begin a segment. `is_reported`: the segment before it is missing, which is a problem already."""
+        if not (is_reported or self._ends_damaged):
+            self._count(OffsetSpan(self._expected, base_offset), 0)
+        self._ends_damaged = False
+        self._expected = max(self._expected, base_offset)
+
+    def take(self, batches: pa.RecordBatch) -> None:
+        """Check the next valid batches (BATCH_SCHEMA) of the segment."""
+        if self._gaps is not Gaps.COMPACTED:
+            for gap, position in gaps_between(batches, self._expected):
+                self._count(OffsetSpan(max(self._expected, gap.start_offset), gap.end_offset), position)
+        self._expected = max(self._expected, int64s(batches, "lastOffset")[batches.num_rows - 1] + 1)
+
+    def lose(self, damaged: DamagedRange) -> None:
+        """Note a damaged range, which may have held the offsets before the next batch or segment."""
+        self._ends_damaged = damaged.next_offset is None
+        self._expected = max(self._expected, damaged.next_offset or 0)
+
+    def finish(self, path: Path) -> Iterator[Problem]:
+        """Yield the problem of the segment in the file `path`, if it has one."""
+        missing, self._missing = self._missing, GapCount()
+        if missing.first is not None:
+            first, last = missing.first.start_offset, missing.first.end_offset - 1
+            message = f"no batch has {missing}, the first from {first} to {last}. {UNEXPLAINED}"
+            yield Problem("missing", str(path), missing.position, first, message, _SERVED)
+
+    def _count(self, gap: OffsetSpan, position: int) -> None:
+        if gap.is_empty or self._gaps is Gaps.COMPACTED:
+            return
+        (self._missing if self._gaps is Gaps.UNEXPLAINED else self.doubtful).add(gap, position)
