@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from native_log.cli.times import parse_iso_time
 from native_log.producer.record import ProducerRecord
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
+from native_log.times import EPOCH, MILLISECOND
 
 if TYPE_CHECKING:
     from native_log.producer.record_size import Header
+
+logger = logging.getLogger(__name__)
 
 _MAX_LONG, _MAX_INT = 2**63 - 1, 2**31 - 1
 _NO_TIMESTAMP = -1
@@ -96,13 +101,17 @@ _SETTABLE = ("topic", "partition", "timestamp", "key", "value", "headers")
 _FIELDS = frozenset(RECORD_SCHEMA.names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JsonLines:
     """JSON objects, one on each line, with the fields that `kafkalog cat --format json` prints.
 
     The fields are `key`, `value`, `headers`, `topic`, `partition` and `timestamp`, all of them optional.
-    Fields that only a log determines, such as `offset`, are ignored. Unknown fields are errors. A blank line
-    is no record. A timestamp of -1 is the same as none.
+    Keys, values and values of headers are strings, null or {"base64": "..."}; other JSON becomes its compact
+    text. Headers are a list of {"key", "value"}, or an object of names and values. A timestamp is a number
+    (epoch ms) or an ISO 8601 time; -1 is the same as none.
+
+    Fields that only a log determines are ignored; the first `offset` is logged as a warning. Unknown fields
+    are errors. A blank line is no record.
 
     Attributes:
         topic: overrides the topic of the line.
@@ -113,6 +122,7 @@ class JsonLines:
     topic: str | None = None
     partition: int | None = None
     headers: tuple[Header, ...] = ()
+    _had_offset: bool = field(default=False, init=False, repr=False, compare=False)
 
     def parse(self, line: bytes) -> ProducerRecord | None:
         """Return the record of a line; None: the line is blank. Raises MalformedLineError."""
@@ -130,19 +140,23 @@ class JsonLines:
             partition = self.partition
         elif partition is not None and not _is_integer(partition, _MAX_INT):
             raise _unexpected("partition", f"an integer from 0 to {_MAX_INT} or null", partition)
-        if timestamp == _NO_TIMESTAMP:
-            timestamp = None
-        if timestamp is not None and not _is_integer(timestamp, _MAX_LONG):
-            raise _unexpected("timestamp", "epoch ms, an integer from 0 on, -1 or null", timestamp)
         pairs = None if headers is None else _headers(headers)
         if self.headers:
             pairs = [*(pairs or ()), *self.headers]
-        return ProducerRecord(topic, _data("value", value), _data("key", key), pairs, partition, timestamp)
+        record = ProducerRecord(
+            topic, _data("value", value), _data("key", key), pairs, partition, _timestamp_ms(timestamp)
+        )
+        if not self._had_offset and fields.get("offset") is not None:
+            self._had_offset = True
+            logger.warning("the offsets in the input are not kept: the records get new offsets")
+        return record
 
 
 def _load_object(line: bytes) -> dict[str, Any]:
     try:
-        content = json.loads(line.decode(), object_pairs_hook=_unique)
+        content = json.loads(
+            line.decode(), object_pairs_hook=_unique, parse_float=_Decimal, parse_constant=_reject_constant
+        )
     except UnicodeDecodeError as error:
         raise MalformedLineError(
             f"expected JSON in UTF-8, found the byte 0x{line[error.start]:02x} at {error.start}"
@@ -167,6 +181,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
+class _Decimal(float):
+    """A number with a fraction or an exponent, and its text, which may be more precise."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _reject_constant(text: str) -> NoReturn:
+    raise MalformedLineError(f"expected a number of JSON, found {text}")
+
+
 def _unknown_field(fields: dict[str, Any]) -> MalformedLineError:
     if CORRUPT_RECORD in fields:
         return MalformedLineError(
@@ -180,6 +205,21 @@ def _is_integer(value: object, largest: int) -> bool:
     return type(value) is int and 0 <= value <= largest
 
 
+def _timestamp_ms(timestamp: Any) -> int | None:
+    if timestamp is None or timestamp == _NO_TIMESTAMP:
+        return None
+    time_ms = timestamp
+    if isinstance(timestamp, str) and not timestamp.isdecimal():  # "20260101" is a date, and a number.
+        try:
+            time_ms = (parse_iso_time(timestamp) - EPOCH) // MILLISECOND
+        except (ValueError, OverflowError):
+            time_ms = None
+    if not _is_integer(time_ms, _MAX_LONG):
+        expected = "epoch ms from 0 on, an ISO 8601 time from 1970 on, -1 or null"
+        raise _unexpected("timestamp", expected, timestamp)
+    return int(time_ms)
+
+
 def _data(field: str, value: object) -> bytes | None:
     if value is None:
         return None
@@ -188,14 +228,29 @@ def _data(field: str, value: object) -> bytes | None:
             return value.encode()
         if isinstance(value, dict) and value.keys() == {"base64"}:
             return base64.b64decode(value["base64"], validate=True)
+        return _compact_json(value).encode()
     except (ValueError, TypeError) as error:  # A lone surrogate; text that is not base64.
         raise _unexpected(field, "text or base64", value, f": {error}") from None
-    raise _unexpected(field, 'a string, {"base64": "..."} or null', value)
+    except RecursionError:
+        raise MalformedLineError(f"{field}: expected JSON, found some that is nested too deeply") from None
+
+
+def _compact_json(value: object) -> str:
+    """Return JSON without spaces. Decimal numbers keep all of their digits."""
+    if isinstance(value, dict):
+        pairs = (f"{_compact_json(name)}:{_compact_json(each)}" for name, each in value.items())
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_compact_json, value))}]"
+    return value.text if isinstance(value, _Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 def _headers(headers: object) -> list[Header]:
+    if isinstance(headers, dict):
+        headers = [{"key": name, "value": value} for name, value in headers.items()]
     if not isinstance(headers, list):
-        raise _unexpected("headers", 'a list of {"key", "value"} or null', headers)
+        expected = 'a list of {"key", "value"}, an object of names and values, or null'
+        raise _unexpected("headers", expected, headers)
     pairs = []
     for header in headers:
         if not (isinstance(header, dict) and header.keys() <= {"key", "value"}):

@@ -54,7 +54,10 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     if re.fullmatch(r"-([0-9]+[smhdw])+", text):
         parts = re.findall(r"([0-9]+)([smhdw])", text)
         return now_ms - sum(int(count) * _UNITS_MS[unit] for count, unit in parts)
+    return -((EPOCH - parse_iso_time(text)) // MILLISECOND)
+
+
+def parse_iso_time(text: str) -> datetime:
+    """Return an ISO 8601 time. Without a time zone it is UTC. Raises ValueError."""
     when = datetime.fromisoformat(text)
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return -((EPOCH - when) // MILLISECOND)
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when

@@ -37,9 +37,12 @@ def run(*arguments: object, text: str | bytes | io.RawIOBase | None = None) -> R
     return CliRunner().invoke(kafkalog, [str(argument) for argument in arguments], input=text)  # type: ignore[arg-type]
 
 
-def produce(logs: Path, text: str | bytes, *options: object) -> str:
+NEW_OFFSETS = "kafkalog: the offsets in the input are not kept: the records get new offsets\n"
+
+
+def produce(logs: Path, text: str | bytes, *options: object, notes: str = "") -> str:
     result = run("produce", logs, *options, text=text)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, notes)
     return str(result.stdout)
 
 
@@ -123,6 +126,28 @@ class TestLines:
 
     def test_an_empty_input(self, tmp_path: Path) -> None:
         assert produce(tmp_path / "logs", "", "-t", "t") == "0 records written to 0 partitions\n"
+
+
+class TestJson:
+    def test_test_data_as_people_write_it(self, tmp_path: Path) -> None:
+        text = (
+            '{"key": 7, "value": {"x": 2, "y": [1.0, "é"]}, "headers": {"h": "v", "n": null}, '
+            '"timestamp": "2026-01-01T00:00:00Z"}\n'
+        )
+        produce(tmp_path, text, "-t", "t", "-f", "json")
+        (row,) = rows(tmp_path)
+        del row["compression"]
+        assert row == {
+            "key": b"7",
+            "value": '{"x":2,"y":[1.0,"é"]}'.encode(),
+            "headers": [("h", b"v"), ("n", None)],
+            "timestamp": 1_767_225_600_000,
+        }
+
+    def test_one_note_says_that_offsets_are_new(self, tmp_path: Path) -> None:
+        produce(tmp_path, '{"offset":70}\n{"offset":71}\n', "-t", "t", "-f", "json", notes=NEW_OFFSETS)
+        offsets = LogDir(tmp_path).partition("t", 0).read(columns=["offset"]).read_all()
+        assert offsets["offset"].to_pylist() == [0, 1]
 
 
 class TestSettings:
@@ -219,13 +244,16 @@ class TestSettings:
 
 
 class TestErrors:
-    LINES = b'{"value":"1"}\n{"value":2}\n\n{"value":"4","partition":3}\n{"topic":"a/b"}\n{"value":"6"}\n'
+    LINES = (
+        b'{"value":"1"}\n{"timestamp":true}\n\n{"value":"4","partition":3}\n{"topic":"a/b"}\n{"value":"6"}\n'
+    )
 
     def test_a_malformed_line_ends_the_input(self, tmp_path: Path) -> None:
         result = run("produce", tmp_path, "-t", "t", "-f", "json", text=self.LINES)
         assert (result.exit_code, result.stdout) == (1, "1 record written to 1 partition, 1 line failed\n")
         assert result.stderr == (
-            'kafkalog: stdin, line 2: value: expected a string, {"base64": "..."} or null, found 2\n'
+            "kafkalog: stdin, line 2: timestamp: expected epoch ms from 0 on, an ISO 8601 time from 1970 on, "
+            "-1 or null, found true\n"
         )
         assert values(tmp_path) == [b"1"]
 
@@ -341,7 +369,7 @@ class TestTransactions:
         assert self.committed(tmp_path) == [b"a", b"b"]
 
     def test_an_error_aborts(self, tmp_path: Path) -> None:
-        text = '{"value":"a"}\n{"value":1}\n'
+        text = '{"value":"a"}\n{"value":NaN}\n'
         result = run("produce", tmp_path, *self.OPTIONS, "-f", "json", text=text)
         assert result.exit_code == 1
         assert result.stdout == "1 record written to 1 partition, 1 line failed, not committed\n"
@@ -351,7 +379,7 @@ class TestTransactions:
 
     def test_malformed_lines_are_skipped_but_not_records_that_are_too_large(self, tmp_path: Path) -> None:
         options = (*self.OPTIONS, "-f", "json", "--mode", "dropMalformed", "-X", "max.request.size=200")
-        result = run("produce", tmp_path, *options, text='{"value":1}\n{"value":"a"}\n')
+        result = run("produce", tmp_path, *options, text='{"value":NaN}\n{"value":"a"}\n')
         assert (result.exit_code, self.committed(tmp_path)) == (0, [b"a"])
         result = run("produce", tmp_path, *options, text=f'{{"value":"b"}}\n{{"value":"{"x" * 300}"}}\n')
         assert (result.exit_code, self.committed(tmp_path)) == (1, [b"a"])
@@ -514,7 +542,8 @@ class TestRoundTrip:
                     if rows:
                         logs.partition("t", partition).append(pa.Table.from_pylist(rows, schema))
             printed = run("cat", source, "-f", "json", "--include-headers", "--encoding", encoding).stdout
-            produce(target, printed, "-f", "json", "--partitions", 3, "-z", codec)
+            notes = NEW_OFFSETS if records else ""
+            produce(target, printed, "-f", "json", "--partitions", 3, "-z", codec, notes=notes)
             if records:
                 assert without_offsets(cat(target)) == without_offsets(cat(source))
             else:
@@ -522,18 +551,19 @@ class TestRoundTrip:
 
     def test_records_of_a_broker(self, tmp_path: Path) -> None:
         source = GOLDEN / "kafka-4.1/whole-broker/data"
-        produce(tmp_path / "logs", cat(source), "-f", "json", "--partitions", 3)
+        produce(tmp_path / "logs", cat(source), "-f", "json", "--partitions", 3, notes=NEW_OFFSETS)
         assert without_offsets(cat(tmp_path / "logs")) == without_offsets(cat(source))
 
     def test_headers_are_kept_without_an_option(self, tmp_path: Path) -> None:
         source = GOLDEN / "kafka-4.1/whole-broker/data"
-        produce(tmp_path / "logs", run("cat", source, "-f", "json").stdout, "-f", "json", "--partitions", 3)
+        printed = run("cat", source, "-f", "json").stdout
+        produce(tmp_path / "logs", printed, "-f", "json", "--partitions", 3, notes=NEW_OFFSETS)
         assert any(row["headers"] for row in without_offsets(cat(source)))
         assert without_offsets(cat(tmp_path / "logs")) == without_offsets(cat(source))
 
     def test_records_without_timestamps_get_the_current_time(self, tmp_path: Path) -> None:
         source = GOLDEN / "kafka-2.8/v0-none/data"
-        produce(tmp_path / "logs", cat(source), "-f", "json")
+        produce(tmp_path / "logs", cat(source), "-f", "json", notes=NEW_OFFSETS)
         copied, original = without_offsets(cat(tmp_path / "logs")), without_offsets(cat(source))
         assert {record.pop("timestamp") for record in original} == {-1}
         assert min(record.pop("timestamp") for record in copied) > 0

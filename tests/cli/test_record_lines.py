@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any
@@ -90,6 +91,43 @@ def test_text_without_its_separators_is_malformed(line: bytes, message: str) -> 
             b'{"headers":null,"offset":-1,"segment":[],"magic":"x"}',
             ProducerRecord("t"),
         ),
+        (
+            JsonLines("t"),
+            b'{"key":[1, true, null, -2],"value":{"x": 2, "y": {"\xc3\xa9\\n": [{}, []]}}}',
+            ProducerRecord("t", '{"x":2,"y":{"é\\n":[{},[]]}}'.encode(), b"[1,true,null,-2]"),
+        ),
+        (JsonLines("t"), b'{"key":false,"value":12}', ProducerRecord("t", b"12", b"false")),
+        (
+            JsonLines("t"),
+            b'{"value":[1.10, 0.1234567890123456789, 1e400, 12345678901234567890]}',
+            ProducerRecord("t", b"[1.10,0.1234567890123456789,1e400,12345678901234567890]"),
+        ),
+        (JsonLines("t"), b'{"value":1.50}', ProducerRecord("t", b"1.50")),
+        (
+            JsonLines("t"),
+            b'{"value":{"base64":"/w==","x":1}}',
+            ProducerRecord("t", b'{"base64":"/w==","x":1}'),
+        ),
+        (JsonLines("t"), b'{"value":"{ }","key":"null"}', ProducerRecord("t", b"{ }", b"null")),
+        (
+            JsonLines("t", headers=(("z", b"1"),)),
+            b'{"headers":{"h":"v","n":null,"b":{"base64":"/w=="},"o":{"x": 1}}}',
+            ProducerRecord(
+                "t", headers=[("h", b"v"), ("n", None), ("b", b"\xff"), ("o", b'{"x":1}'), ("z", b"1")]
+            ),
+        ),
+        (JsonLines("t"), b'{"headers":{}}', ProducerRecord("t", headers=[])),
+        (
+            JsonLines("t"),
+            b'{"timestamp":"2026-01-01T00:00:00Z"}',
+            ProducerRecord("t", timestamp_ms=1_767_225_600_000),
+        ),
+        (JsonLines("t"), b'{"timestamp":"2026-01-01"}', ProducerRecord("t", timestamp_ms=1_767_225_600_000)),
+        (
+            JsonLines("t"),
+            b'{"timestamp":"2026-01-01T01:00:00.0019+01:00"}',
+            ProducerRecord("t", timestamp_ms=1_767_225_600_001),
+        ),
         (JsonLines("t"), b" \t", None),
         (JsonLines("t"), b"", None),
     ],
@@ -113,23 +151,37 @@ def test_json(lines: JsonLines, line: bytes, expected: ProducerRecord | None) ->
         (b'{"value":"v","value":"w"}', "expected each field once, found 'value' several times"),
         (b'{"valeu":"v"}', "headers, found 'valeu'"),
         (b'{"_corrupt_record":"at 7","topic":"t"}', "found a damaged range of a log: 'at 7'"),
-        (b'{"value":5}', 'value: expected a string, {"base64": "..."} or null, found 5'),
+        (b'{"value":{"x":1,"x":2}}', "expected each field once, found 'x' several times"),
+        (b'{"headers":{"x":"1","x":"2"}}', "expected each field once, found 'x' several times"),
+        (b'{"value":["\\ud800"]}', "value: expected text or base64"),
+        (b'{"value":[1,NaN]}', "expected a number of JSON, found NaN"),
+        (b'{"value":-Infinity}', "expected a number of JSON, found -Infinity"),
         (
             b'{"key":{"base64":"/w="}}',
             'key: expected text or base64, found {"base64": "/w="}: Incorrect padding',
         ),
-        (b'{"key":{"base64":"/w==","x":1}}', "key: expected a string"),
         (b'{"key":{"base64":null}}', "key: expected text or base64"),
         (b'{"key":{"base64":"\xc3\xa9"}}', "key: expected text or base64"),
         (b'{"partition":-1}', "partition: expected an integer from 0 to 2147483647 or null, found -1"),
         (b'{"partition":2147483648}', "partition: expected an integer"),
         (b'{"partition":true}', "found true"),
-        (b'{"timestamp":1.5}', "timestamp: expected epoch ms, an integer from 0 on, -1 or null, found 1.5"),
+        (
+            b'{"timestamp":1.5}',
+            "timestamp: expected epoch ms from 0 on, an ISO 8601 time from 1970 on, -1 or null, found 1.5",
+        ),
+        (b'{"timestamp":"soon"}', 'found "soon"'),
+        (b'{"timestamp":"-1h"}', 'found "-1h"'),
+        (b'{"timestamp":"20260101"}', 'found "20260101"'),
+        (b'{"timestamp":"1969-12-31T23:59:59.999Z"}', 'found "1969-12-31T23:59:59.999Z"'),
         (b'{"timestamp":NaN}', "found NaN"),
         (b'{"timestamp":-5}', "found -5"),
         (b'{"timestamp":9223372036854775808}', "timestamp: expected epoch ms"),
         (b'{"timestamp":' + b"9" * 5000 + b"}", "expected a JSON object"),
-        (b'{"headers":{"a":"b"}}', 'headers: expected a list of {"key", "value"} or null'),
+        (
+            b'{"headers":"a"}',
+            'headers: expected a list of {"key", "value"}, an object of names and values, or null, found "a"',
+        ),
+        (b'{"headers":{"\\udfff":"v"}}', "headers: expected text or base64"),
         (b'{"headers":[["a","b"]]}', 'headers: expected objects {"key", "value"}'),
         (b'{"headers":[{"key":"a","val":"b"}]}', 'headers: expected objects {"key", "value"}'),
         (b'{"headers":[{"value":"b"}]}', "headers: expected a string as key, found none"),
@@ -140,6 +192,28 @@ def test_json_that_is_no_record_is_malformed(line: bytes, message: str) -> None:
     with pytest.raises(MalformedLineError, match=re.escape(message)) as caught:
         JsonLines("t").parse(line)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("depth", [100, 400, 700, 950, 1500, 3000, 10_000])
+@pytest.mark.parametrize("field", ["value", "partition", "timestamp", "headers"])
+def test_nested_json_is_a_value_or_malformed(field: str, depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    try:
+        record = JsonLines("t").parse(b'{"%s": %s}' % (field.encode(), nested))
+    except MalformedLineError:
+        return
+    assert record == ProducerRecord("t", nested)
+
+
+def test_offsets_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+    lines = JsonLines("t")
+    for line in (b"{}", b'{"offset":null}', b'{"offset":1,"partition":-1}'):
+        with contextlib.suppress(MalformedLineError):
+            lines.parse(line)
+    assert caplog.messages == []
+    lines.parse(b'{"offset":0}')
+    lines.parse(b'{"offset":1}')
+    assert caplog.messages == ["the offsets in the input are not kept: the records get new offsets"]
 
 
 def test_json_needs_a_topic() -> None:

@@ -131,9 +131,11 @@ def produce(
     not UTF-8.
 
     json: an object on each line, as `kafkalog cat --format json` prints it, with some of the fields key,
-    value, headers, topic, partition and timestamp (epoch ms). A key, value or header value is a string, null
-    or {"base64": "..."}. Fields that only a log determines, such as offset, are ignored. So are blank lines.
-    Without a timestamp, or with -1 (a record that had none), a record gets the current time.
+    value, headers, topic, partition and timestamp (epoch ms or an ISO 8601 time). A key, value or header
+    value is a string, null or {"base64": "..."}; other objects, arrays, numbers and booleans are written as
+    compact JSON. Headers may also be an object of names and values. Fields that only a log determines, such
+    as offset, are ignored. So are blank lines. Without a timestamp, or with -1 (a record that had none), a
+    record gets the current time.
 
     SIGINT (Ctrl-C) and SIGTERM end the input: records that were sent before are written. A second signal ends
     the command at once.
