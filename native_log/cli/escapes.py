@@ -26,6 +26,11 @@ _OPTION_TEXT = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+)|(.)", re.DOTALL)
 # Characters that move a terminal's cursor or break a line. For some programs \x85, \u2028 and \u2029 do.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+# Characters that change the order in which a terminal shows a name.
+_REORDERING = {
+    code: f"\\u{code:04x}"
+    for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 # The other escaped characters in UTF-8, by their first byte.
 _ESCAPED_BEYOND_ASCII = {0xC2: re.compile(rb"\xc2[\x80-\x9f]"), 0xE2: re.compile(rb"\xe2\x80[\xa8\xa9]")}
 
@@ -61,6 +66,12 @@ def printable(value: bytes | None) -> str:
     if value is None:
         return _NULL
     return value.replace(b"\\", b"\\\\").decode(errors="backslashreplace").translate(_ESCAPES)
+
+
+def safe_text(text: str) -> str:
+    """Escape what a terminal would execute or reorder, for a name or a message in one line."""
+    safe = text.translate(_ESCAPES | _REORDERING)
+    return safe.encode(errors="backslashreplace").decode()  # names that are not UTF-8 have surrogates
 
 
 def printable_column(values: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from native_log.cli.escapes import printable
+from native_log.cli.escapes import safe_text
 from native_log.cli.hidden_records import warn_of_hidden_records
 from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
@@ -192,7 +192,7 @@ def _total_lag(offsets: list[Row]) -> int | None:
 
 def _text(value: str) -> str:
     """Escape what a terminal would execute: names of groups and clients can have any characters."""
-    return printable(value.encode())
+    return safe_text(value.replace("\\", "\\\\"))
 
 
 def _plain(row: Row, *names: str) -> Row:

@@ -100,4 +100,6 @@ def print_error(error: Exception) -> None:
 
 
 def _print_note(message: object) -> None:
-    click.echo(f"kafkalog: {' '.join(str(message).split())}", err=True)
+    from native_log.cli.escapes import safe_text  # it imports Arrow, which --help does not need
+
+    click.echo(f"kafkalog: {safe_text(' '.join(str(message).split()))}", err=True)

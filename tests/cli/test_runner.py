@@ -4,15 +4,19 @@ import errno
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 from markdown_blocks import ROOT
 
-from native_log import cli, errors
+from native_log import LogDir, cli, errors
 from native_log.cli import runner
 from native_log.cli.app import kafkalog
 from native_log.cli.runner import exit_code_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,14 @@ def test_all_exit_codes_are_in_the_documentation() -> None:
     for code in (0, *codes.values()):
         assert f"| {code} | " in documented
         assert re.search(rf"^ +{code}  \w", help_text, re.MULTILINE)
+
+
+def test_names_of_directories_do_not_reach_the_terminal_raw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LogDir.create(tmp_path)
+    LogDir(tmp_path, allow_empty=True).create_topic("t")
+    (tmp_path / "\x1b[31mred\u202e-0").mkdir()
+    with pytest.raises(SystemExit):
+        kafkalog.main(["ls", str(tmp_path)], prog_name="kafkalog")
+    assert "skipped: \\x1b[31mred\\u202e-0\n" in capsys.readouterr().err
