@@ -43,7 +43,6 @@ USES_THE_REFERENCE = {
 }
 
 OPENS_FILES = {
-    "native_log/checkpoints/lock.py": "a lock belongs to the descriptor of the lock file",
     "native_log/cli/runner.py": "the null device, in the place of a closed standard output",
     "native_log/publish/job.py": "/proc, to identify a process",
     "kafkalog_spark/write/plan.py": "/proc, to identify a process",

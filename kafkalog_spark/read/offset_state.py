@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.stream_offsets import from_json, to_json
@@ -18,10 +18,12 @@ from native_log.storage import read_file
 from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.read.stream_offsets import Offsets
+
+Content = TypeVar("Content")
 
 INITIAL_OFFSETS = "initial-offsets.json"
 LOG_IDENTITIES = "log-identities.json"
@@ -62,8 +64,7 @@ class OffsetState:
 
     def initial_offsets(self) -> Offsets | None:
         """Return the saved initial offsets; None if there are none. Raises OptionError."""
-        content = self._read(INITIAL_OFFSETS)
-        return None if content is None else from_json(content["offsets"])
+        return self._read(INITIAL_OFFSETS, lambda content: from_json(content["offsets"]))
 
     def save_initial_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Save the initial offsets."""
@@ -71,14 +72,7 @@ class OffsetState:
 
     def identities(self) -> dict[TopicPartition, LogIdentity]:
         """Return the saved identities; empty if there are none. Raises OptionError."""
-        content = self._read(LOG_IDENTITIES)
-        if content is None:
-            return {}
-        topic_ids, epochs = content["topicIds"], from_json(content["leaderEpochs"])
-        return {
-            tp: LogIdentity(topic_ids.get(tp.topic), offset, epochs.get(tp))
-            for tp, offset in from_json(content["offsets"]).items()
-        }
+        return self._read(LOG_IDENTITIES, _identities) or {}
 
     def save_identities(self, identities: Mapping[TopicPartition, LogIdentity]) -> None:
         """Save the identities."""
@@ -92,7 +86,7 @@ class OffsetState:
         # They only make checks possible. After a power failure an older state does, so there is no flush.
         self._write(LOG_IDENTITIES, content, flush=False)
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str, parse: Callable[[dict[str, Any]], Content]) -> Content | None:
         if self._folder is None:
             return None
         path = self._folder / name
@@ -100,14 +94,14 @@ class OffsetState:
             content = json.loads(read_file(str(path)))
             if content["version"] != _VERSION:
                 raise ValueError(f"version {content['version']}")
+            return parse(content)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise OptionError(
                 f"offsetStateLocation: expected JSON of version {_VERSION} in {path}, found something else "
                 f"({error}); name a folder of this query, or remove the file to forget where it started"
             ) from None
-        return dict(content)
 
     def _write(self, name: str, content: dict[str, Any], *, flush: bool) -> None:
         if self._folder is None:
@@ -115,3 +109,11 @@ class OffsetState:
         self._folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"version": _VERSION, **content})
         replace_file(self._folder / name, text.encode(), flush=flush)
+
+
+def _identities(content: dict[str, Any]) -> dict[TopicPartition, LogIdentity]:
+    topic_ids, epochs = content["topicIds"], from_json(content["leaderEpochs"])
+    return {
+        tp: LogIdentity(topic_ids.get(tp.topic), offset, epochs.get(tp))
+        for tp, offset in from_json(content["offsets"]).items()
+    }

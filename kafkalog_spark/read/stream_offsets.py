@@ -6,6 +6,7 @@ partition numbers. The shape is that of the kafka source, and of the option `sta
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.options.offset_json import TopicPartition
@@ -29,9 +30,9 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
 
 
 def from_json(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Return the offsets that `to_json` converted."""
+    """Return the offsets that `to_json` converted. Raises ValueError, TypeError, AttributeError."""
     return {
-        TopicPartition(topic, int(partition)): offset
+        TopicPartition(topic, int(partition)): operator.index(offset)
         for topic, by_partition in tree.items()
         for partition, offset in by_partition.items()
     }

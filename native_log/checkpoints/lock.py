@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.write_intent import undo_write_intent
 from native_log.errors import LogDirInUseError
+from native_log.storage.opening import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,14 +99,15 @@ def lock_holder(log_dir: Path) -> int | None:
         if os.path.realpath(log_dir) in _held:
             return None
         try:
-            file = (log_dir / LOCK_FILE).open("rb")
+            descriptor = open_file(log_dir / LOCK_FILE, os.O_RDONLY)
         except FileNotFoundError:
             return None
-        with file:
-            try:
-                return _locking_pid(file.fileno())
-            except OSError:  # on a file system without locks no broker can run
-                return None
+        try:
+            return _locking_pid(descriptor)
+        except OSError:  # on a file system without locks no broker can run
+            return None
+        finally:
+            os.close(descriptor)
 
 
 class LogDirLock:
@@ -195,7 +197,7 @@ class LogDirLock:
 def _acquire(log_dir: Path) -> _HeldLock:
     path = log_dir / LOCK_FILE
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             posix_range = _POSIX if _lock_description(descriptor, path) else _ALL
             _lock_posix(descriptor, posix_range, path)

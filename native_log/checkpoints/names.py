@@ -38,7 +38,7 @@ _MAX_INT = 2**31 - 1
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # As a broker does, recognise the three suffixes first, and only then remove the part after the last dot. A
 # topic may be called "x-delete", but its directory "x-delete-0" does not end in the suffix.
-_MARKED = re.compile(r"(\S+-\S+)\.(\S+)-(delete|future|stray)")
+_MARKED = re.compile(r"([^\s/]+-[^\s/]+)\.([^\s/]+)-(delete|future|stray)")
 _PARTITION = re.compile(r"(.+)-([0-9]+)")
 
 
@@ -83,7 +83,7 @@ def deleted_name(topic: str, partition: int, uid: str) -> str:
 
 
 def parse_partition_name(name: str) -> PartitionName | None:
-    """Parse the name of a partition directory; None if it is not a valid one.
+    """Parse the name of a partition directory; None if it is not a valid one, such as a path.
 
     Valid names are `topic-N`, and `topic-N.<uid>` followed by `-delete`, `-future` or `-stray`.
     """

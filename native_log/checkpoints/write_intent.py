@@ -15,19 +15,20 @@ import base64
 import json
 import logging
 import os
-import shutil
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from native_log.checkpoints.json_fields import identifier, integer, text
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
-from native_log.checkpoints.names import parse_partition_name
+from native_log.checkpoints.names import deleted_name, parse_partition_name
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offset_checkpoint
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
 from native_log.storage import read_file
-from native_log.storage.writing import AppendFile, fsync_directory, remove_file, replace_file
+from native_log.storage.writing import AppendFile, fsync_directory, remove_file, remove_tree, replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import Self
 
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 WRITE_INTENT = ".kafkalog-unfinished"
 """The name of the file in the log directory."""
+STREAM_PREFIX = ".kafkalog-stream-"
+"""The name of a file that records the last batch of a streaming query, before the id of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,9 @@ class PartitionBackup:
         """
         names = (file_name(base_offset, kind) for kind in (LOG, INDEX, TIME_INDEX))
         contents = {
-            name: base64.b64encode(read_file(f"{directory}/{name}")).decode()
+            name: base64.b64encode(read_file(f"{directory}/{name}", follow_link=False)).decode()
             for name in sorted(os.listdir(directory))  # noqa: PTH208
-            if name == LEADER_EPOCH_CHECKPOINT or name.endswith(f".{SNAPSHOT}")
+            if _is_small_file(name)
         }
         return cls(
             directory.name,
@@ -84,6 +87,29 @@ class PartitionBackup:
             contents,
             _latest_epoch(directory),
             _high_watermark(directory),
+        )
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the backup in a write intent. Raises ValueError if it names anything but these files."""
+        name, sizes, contents = (fields[key] for key in ("name", "sizes", "contents"))
+        for file, size in sizes.items():
+            if not _is_segment_file(file):
+                raise ValueError(f"expected the name of a segment's file, found {file!r:.80}")
+            integer(size)
+        for file, content in contents.items():
+            if not _is_small_file(file):
+                raise ValueError(f"expected the name of a small file of a partition, found {file!r:.80}")
+            base64.b64decode(content, validate=True)
+        high_watermark = fields["high_watermark"]
+        return cls(
+            _partition_name(name),
+            integer(fields["log_end_offset"]),
+            integer(fields["planned_end_offset"]),
+            dict(sizes),
+            dict(contents),
+            integer(fields["leader_epoch"]),
+            None if high_watermark is None else integer(high_watermark),
         )
 
     def is_taken_over(self, log_dir: Path) -> bool:
@@ -113,8 +139,8 @@ class PartitionBackup:
                 file_.close()
         if LEADER_EPOCH_CHECKPOINT not in self.contents:
             remove_file(directory / LEADER_EPOCH_CHECKPOINT)
-        for name, text in self.contents.items():
-            data = base64.b64decode(text)
+        for name, encoded in self.contents.items():
+            data = base64.b64decode(encoded)
             path = directory / name
             if not path.exists() or read_file(str(path)) != data:
                 replace_file(path, data)
@@ -172,22 +198,36 @@ class WriteIntent:
     def read_file(cls, path: Path) -> Self | None:
         """Read a write intent; None if there is no such file. Raises KafkaLogError if it is invalid."""
         try:
-            content: dict[str, Any] = json.loads(read_file(str(path)))
-            stream = content["stream"]
-            return cls(
-                content["job"],
-                tuple(PartitionBackup(**fields) for fields in content["partitions"]),
-                content["created"],
-                None if stream is None else (stream[0], stream[1]),
-            )
+            return cls.parse(json.loads(read_file(str(path), follow_link=False)))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise KafkaLogError(
-                f"expected a write intent, found something else ({error}); was the file edited, or written "
-                "by a newer version?",
+                f"expected a write intent, found something else ({error}); nothing was changed. If a newer "
+                "version of kafkalog wrote the file, use that version. Otherwise remove the file, and run "
+                "kafkalog verify",
                 path=path,
             ) from None
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any]) -> Self:
+        """Return the write intent in a JSON document.
+
+        It names partitions in the log directory and files in these partitions, and nothing else. Raises
+        ValueError, TypeError, LookupError, AttributeError for other content.
+        """
+        job, stream = identifier(content["job"]), content["stream"]
+        created = {text(temporary): _partition_name(name) for temporary, name in content["created"].items()}
+        for temporary, name in created.items():
+            topic, _, number = name.rpartition("-")
+            if temporary != deleted_name(topic, int(number), job):
+                raise ValueError(f"expected a temporary name of {name}, found {temporary!r:.80}")
+        return cls(
+            job,
+            tuple(map(PartitionBackup.parse, content["partitions"])),
+            created,
+            None if stream is None else (identifier(stream[0]), integer(stream[1])),
+        )
 
     def write(self, log_dir: Path) -> None:
         """Write the file. Until `commit` or `undo`, readers see the log directory in its current state."""
@@ -221,7 +261,7 @@ class WriteIntent:
         for temporary, name in self.created.items():
             path = log_dir / name
             if path.exists():
-                shutil.rmtree(log_dir / temporary, ignore_errors=True)
+                remove_tree(log_dir / temporary)
                 path.rename(log_dir / temporary)
         for before in self.partitions:
             before.restore(log_dir)
@@ -239,14 +279,33 @@ def undo_write_intent(log_dir: Path) -> None:
 
 
 def stream_record(log_dir: Path, query_id: str) -> Path:
-    """Return the path of the file that records the last batch written by a stream."""
-    return log_dir / f".kafkalog-stream-{query_id}"
+    """Return the path of the file that records the last batch written by a stream. Raises ValueError."""
+    return log_dir / f"{STREAM_PREFIX}{identifier(query_id)}"
 
 
 def last_stream_batch(log_dir: Path, query_id: str) -> int | None:
     """Return the id of the last batch that a stream wrote to the log directory; None: none yet."""
     intent = WriteIntent.read_file(stream_record(log_dir, query_id))
     return None if intent is None or intent.stream is None else intent.stream[1]
+
+
+def _partition_name(name: object) -> str:
+    """Return the name of a partition directory. Raises ValueError for anything else."""
+    parsed = parse_partition_name(text(name))
+    if parsed is None:
+        raise ValueError(f"expected the name of a partition directory, found {name!r:.80}")
+    return text(name)
+
+
+def _is_segment_file(name: str) -> bool:
+    file = parse_file_name(name)
+    return file is not None and not file.state and file.kind in (LOG, INDEX, TIME_INDEX)
+
+
+def _is_small_file(name: str) -> bool:
+    file = parse_file_name(name)
+    is_snapshot = file is not None and not file.state and file.kind == SNAPSHOT
+    return is_snapshot or name == LEADER_EPOCH_CHECKPOINT
 
 
 def _latest_epoch(partition: Path) -> int:

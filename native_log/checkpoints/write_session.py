@@ -55,9 +55,12 @@ class WriteSession:
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         marker = log_dir / CLEAN_SHUTDOWN_FILE
         try:
-            self._marker: bytes | None = read_file(str(marker))
+            self._marker: bytes | None = read_file(str(marker), follow_link=False)
         except FileNotFoundError:
             self._marker = None
+        except BaseException:
+            self._lock.close()
+            raise
         self._is_clean = True
         self._is_exclusive = False
 

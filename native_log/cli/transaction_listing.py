@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from native_log.checkpoints.names import TRANSACTIONS_TOPIC
-from native_log.cli.escapes import printable
+from native_log.cli.escapes import safe_text
 from native_log.cli.progress import report_progress
 from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import format_table
@@ -193,7 +193,7 @@ def _cells(row: TransactionRow) -> tuple[str | int, ...]:
         "–" if row.age_ms is None else duration(row.age_ms),
         transaction.producer_id,
         transaction.producer_epoch,
-        "–" if known is None else printable(known.name.encode()),
+        "–" if known is None else safe_text(known.name),
         coordinator,
         "–" if known is None or known.timeout_ms is None else duration(known.timeout_ms),
     )

@@ -11,12 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, error_message
 from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
 from native_log.storage import TICK_NS, DataFile, Window, is_file
+from native_log.storage.opening import check_regular, check_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -40,7 +41,9 @@ class LogListing:
 
 
 def list_log(directory: str, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
-    """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
+    """List a partition directory.
+
+    Raises FileNotFoundError, NotADirectoryError, PermissionError; OSError if a .log file is no regular file.
 
     A running broker may rename a file between the scan of the names and the reading of its size. The
     directory is then listed again.
@@ -60,8 +63,20 @@ def list_log(directory: str, max_batch_bytes: int, ignored: Container[str] = ())
 
 
 def file_names(directory: str) -> list[str]:
-    """Return the names of the files in a partition directory, without those of directories."""
+    """Return the names in a partition directory of all .log files, and of all other regular files."""
     return list(_scan_directory(directory))
+
+
+def irregular_logs(directory: str) -> dict[str, str]:
+    """Return why some .log files are no regular files, by name. `list_log` must ignore them."""
+    reasons = {}
+    for name in file_names(directory):
+        if name.endswith(f".{LOG}"):
+            try:
+                check_regular_file(f"{directory}/{name}", follow_link=True)
+            except OSError as error:
+                reasons[name] = error_message(error)
+    return reasons
 
 
 def _list_once(directory: str, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
@@ -70,6 +85,7 @@ def _list_once(directory: str, max_batch_bytes: int, ignored: Container[str]) ->
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()
+        check_regular(stat.st_mode, f"{directory}/{names.log}")
         if stat.st_size > _MAX_SEGMENT_BYTES:
             raise KafkaLogError(
                 "expected a segment of less than 2^31 bytes, because positions have 32 bits, found "
@@ -133,13 +149,8 @@ def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:
-        # A log can be read without its indexes, but not without a .log file.
-        if entry.name.endswith(f".{LOG}"):
-            raise
-        return is_file(entry)  # logs a warning
+    # A log can be read without its indexes, but not without a .log file: one that is no file is an error.
+    return entry.name.endswith(f".{LOG}") or is_file(entry)
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

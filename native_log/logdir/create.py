@@ -27,6 +27,7 @@ from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, TopicExistsError
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import is_directory
+from native_log.storage.opening import make_folder
 from native_log.storage.writing import flush_files, fsync_directory, replace_file
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _enter(log_dir: Path, stack: ExitStack) -> WriteSession:
 
 def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
     """Create the files of an empty partition in `path`, without flushing them: see flush_partitions."""
-    path.mkdir(exist_ok=True)
+    make_folder(path)
     write_topic_id(path, topic_id, flush=False)
     write_leader_epochs(path, (), flush=False)
     SegmentWriter.create(path, 0, config).close(flush=False)

@@ -31,7 +31,7 @@ TRANSACTION_STATE = ".kafkalog-transactions"
 _VERSION = 1
 _MIN_APPENDED = 1000
 """The file is not rewritten before this many lines were appended."""
-_INVALID = (ValueError, KeyError, TypeError, AttributeError)
+_INVALID = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class TransactionFile:
@@ -54,7 +54,7 @@ class TransactionFile:
         self._rewritten_ids = self._appended = 0
         self._file: AppendFile | None = None
         try:
-            self._read(read_file(str(self._path)))
+            self._read(read_file(str(self._path), follow_link=False))
         except FileNotFoundError:
             pass
         except _INVALID as error:

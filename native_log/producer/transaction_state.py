@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from native_log.checkpoints.json_fields import MAX_INT, integer, text
+from native_log.checkpoints.names import is_legal_topic
 from native_log.producer.batch import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MAX_EPOCH = 2**15 - 2
 """The last epoch before a new producer id is needed. 2^15 - 1 is left to abort the last transaction."""
 
+_MAX_EPOCH = 2**15 - 1
 _EXPIRATION_MS = 7 * 24 * 3_600_000
 """An id that was not used for this long is forgotten (Kafka: transactional.id.expiration.ms)."""
 
@@ -91,9 +94,15 @@ def parse_entry(data: bytes) -> TransactionEntry:
 
 def _parse(fields: dict[str, Any]) -> TransactionEntry:
     return TransactionEntry(
-        int(fields["producer_id"]),
-        int(fields["producer_epoch"]),
+        integer(fields["producer_id"]),
+        integer(fields["producer_epoch"], greatest=_MAX_EPOCH),
         TransactionState(fields["state"]),
-        tuple(TopicPartition(str(topic), int(number)) for topic, number in fields["partitions"]),
-        int(fields["updated_ms"]),
+        tuple(_partition(topic, number) for topic, number in fields["partitions"]),
+        integer(fields["updated_ms"]),
     )
+
+
+def _partition(topic: object, number: object) -> TopicPartition:
+    if not is_legal_topic(text(topic)):
+        raise ValueError(f"expected the name of a topic, found {topic!r:.80}")
+    return TopicPartition(text(topic), integer(number, greatest=MAX_INT))

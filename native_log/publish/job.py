@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import uuid
@@ -12,19 +13,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import deleted_name
+from native_log.checkpoints.json_fields import integer, text
+from native_log.checkpoints.names import deleted_name, parse_partition_name
 from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.storage import is_directory, read_file
-from native_log.storage.writing import removal_name, remove_file, remove_folder, replace_file
+from native_log.storage.writing import removal_name, remove_file, remove_folder, remove_tree, replace_file
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
 
 _MARKER_PREFIX = ".kafkalog-job-"
 _ENDED_SUFFIX = "-ended"
 _STAGING_PREFIX = ".kafkalog-write-"
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
 _JOB_NAMESPACE = uuid.UUID("6b61666b-616c-4f67-8a6f-62732e6e616d")
 _ABANDONED_MS = 24 * 3600 * 1000
 """Age at which a job counts as dead if its owner cannot be checked, as on another host."""
@@ -50,6 +54,12 @@ class Owner:
     def from_pid(cls, pid: int) -> Self:
         """Describe a process of this host."""
         return cls(socket.gethostname(), _boot_id(), pid, _start_time(pid))
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, object]) -> Self:
+        """Return the owner in a marker file. Raises ValueError, TypeError, LookupError."""
+        host, boot, started = (text(fields[name]) for name in ("host", "boot", "started"))
+        return cls(host, boot, integer(fields["pid"]), started)
 
     def is_dead(self) -> bool | None:
         """Return whether the process has ended; None if this host cannot tell."""
@@ -150,8 +160,8 @@ class WriteJob:
 
     def _created_log_dir(self) -> bool:
         try:
-            return bool(json.loads(read_file(str(self.marker)))["created_log_dir"])
-        except (FileNotFoundError, ValueError, LookupError):
+            return bool(json.loads(read_file(str(self.marker), follow_link=False))["created_log_dir"])
+        except (FileNotFoundError, ValueError, TypeError, LookupError):
             return False
 
 
@@ -167,11 +177,12 @@ def has_other_jobs(log_dir: Path, job_id: str | None = None) -> bool:
 
 def remove_staging(log_dir: Path, job_ids: set[str]) -> None:
     """Remove the staging folders of jobs from all partitions, and new partitions they did not publish."""
+    job_ids = {job_id for job_id in job_ids if _JOB_ID.fullmatch(job_id)}
     with os.scandir(log_dir) as entries:
-        names = [entry.name for entry in entries if is_directory(entry)]
+        names = [entry.name for entry in entries if parse_partition_name(entry.name) and is_directory(entry)]
     for name in names:
         if any(name.endswith(f".{job_id}-delete") for job_id in job_ids):
-            shutil.rmtree(log_dir / name, ignore_errors=True)
+            remove_tree(log_dir / name)
             continue
         for job_id in job_ids:
             folder = log_dir / name / f"{_STAGING_PREFIX}{job_id}"
@@ -201,13 +212,13 @@ def remove_orphaned_staging(partition_dir: Path) -> None:
     for name in names:
         job_id = name.removeprefix(_STAGING_PREFIX)
         if not (partition_dir.parent / f"{_MARKER_PREFIX}{job_id}").exists():
-            shutil.rmtree(partition_dir / name, ignore_errors=True)
+            remove_tree(partition_dir / name)
 
 
 def _is_dead(marker: Path) -> bool:
     try:
-        is_old = current_ms() - marker.stat().st_mtime * 1000 > _ABANDONED_MS
-        owner = Owner(**json.loads(read_file(str(marker)))["owner"])
+        is_old = current_ms() - marker.lstat().st_mtime * 1000 > _ABANDONED_MS
+        owner = Owner.parse(json.loads(read_file(str(marker), follow_link=False))["owner"])
     except FileNotFoundError:
         return False
     except (ValueError, TypeError, LookupError):  # incompletely written

@@ -18,6 +18,7 @@ from native_log.log.writing.validation import check_records
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
+from native_log.storage.opening import make_folder
 from native_log.storage.writing import AppendFile, write_file
 
 if TYPE_CHECKING:
@@ -284,7 +285,9 @@ class _StagedPartition:
         job = self.attempt.job
         job.check()
         folder = job.staging_folder(self.partition_dir)
-        folder.mkdir(parents=self.partition_dir.endswith("-delete"), exist_ok=True)
+        if self.partition_dir.endswith("-delete"):
+            make_folder(folder.parent)
+        make_folder(folder)
         path = folder / f"{self.attempt.name}-{len(self._closed_files)}.batches"
         are_large = sum(int32s(batches, "sizeInBytes")) >= _EARLY_WRITEBACK_BATCH_BYTES * batches.num_rows
         log = AppendFile(str(path), writeback_from=OWN_SEGMENT_BYTES if are_large else sys.maxsize)

@@ -76,6 +76,8 @@ def new_log_dir(dest: Path, cluster_id: str, node_id: int, version: int) -> Iter
     Raises LogDirInUseError if another process is building the same directory; ValueError; OSError.
     """
     staging = dest.with_name(dest.name + UNFINISHED)
+    if staging.is_symlink():
+        staging.unlink()
     if staging.exists():
         with LogDirLock(staging):
             shutil.rmtree(staging)

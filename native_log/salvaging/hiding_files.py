@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 
-def hiding_files(listing: LogListing, directory: str, max_batch_bytes: int) -> list[LogSegment]:
+def hiding_files(
+    listing: LogListing, directory: str, max_batch_bytes: int, ignored: frozenset[str] = frozenset()
+) -> list[LogSegment]:
     """Return the segments that have no valid batch, and at whose base offset another file has records.
 
     A `.swap` file replaces another segment, and each segment ends where the next one begins. So a file of
@@ -27,13 +29,14 @@ def hiding_files(listing: LogListing, directory: str, max_batch_bytes: int) -> l
         listing: all segments of the partition.
         directory: the partition directory.
         max_batch_bytes: see `salvage`.
+        ignored: the names of files that are not in `listing` and do not count.
 
     Raises KafkaLogError, OSError.
     """
     empty = [segment for segment in listing.segments if not _has_batches(segment, max_batch_bytes)]
     if not empty:
         return []
-    others = list_log(directory, max_batch_bytes, frozenset(segment.log for segment in empty)).segments
+    others = list_log(directory, max_batch_bytes, ignored.union(segment.log for segment in empty)).segments
     return [segment for segment in empty if _covers(others, segment.base_offset, max_batch_bytes)]
 
 

@@ -13,7 +13,7 @@ from native_log.checkpoints.leader_epochs import (
 from native_log.checkpoints.write_session import ClosedLog
 from native_log.errors import KafkaLogError, LogTruncatedError, error_message
 from native_log.log.epoch_check import EpochCheck
-from native_log.log.listing import LogListing, file_names, list_log
+from native_log.log.listing import LogListing, file_names, irregular_logs, list_log
 from native_log.log.log_files import indexes_without_log
 from native_log.salvaging.accounting import OffsetAccount
 from native_log.salvaging.completion import compare_with_checkpoints, complete_log, copy_raft_files
@@ -104,19 +104,22 @@ class _ListedSource:
 
 def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
     try:
-        names = file_names(path)
-        listing = list_log(path, max_batch_bytes)
-        hiding = hiding_files(listing, path, max_batch_bytes)
-        ignored = frozenset(segment.log for segment in hiding)
-        if ignored:
+        irregular = irregular_logs(path)
+        names = [name for name in file_names(path) if name not in irregular]
+        ignored = frozenset(irregular)
+        listing = list_log(path, max_batch_bytes, ignored)
+        hiding = hiding_files(listing, path, max_batch_bytes, ignored)
+        if hiding:
+            ignored = ignored.union(segment.log for segment in hiding)
             listing = list_log(path, max_batch_bytes, ignored)
     except (KafkaLogError, OSError) as error:
         unreadable = Finding("lost", "unreadable", path, error_message(error))
         return _ListedSource((), LogListing((), ()), frozenset(), (unreadable,))
     reason = "the file has no valid batch; it is ignored, because another file has records of its offsets"
-    findings = (
+    findings = [Finding("lost", "unreadable", f"{path}/{name}", why) for name, why in irregular.items()]
+    findings += [
         Finding("warning", "file", str(segment.path), reason, 0, segment.size_bytes) for segment in hiding
-    )
+    ]
     return _ListedSource(names, listing, ignored, tuple(findings))
 
 

@@ -1,5 +1,5 @@
-"""Open, read and write data files; no other package does. `local` reads them, `faulty` reads them
-from failing disks, `writing` writes them."""
+"""Open, read and write data files; no other package does. `opening` opens regular files and nothing else,
+`local` reads them, `faulty` reads them from failing disks, `writing` writes them."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import LogTruncatedError
+from native_log.storage.opening import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,9 +105,9 @@ class DataFile:
 
     __slots__ = ("_descriptor", "inode", "mtime_ms", "path", "size_bytes")
 
-    def __init__(self, path: str) -> None:
-        """Open the file. Raises FileNotFoundError, PermissionError, OSError."""
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, path: str, *, follow_link: bool = True) -> None:
+        """Open the file. Raises FileNotFoundError, PermissionError, OSError: see open_file."""
+        self._descriptor = open_file(path, os.O_RDONLY, follow_link=follow_link)
         self.path = path
         stat = os.fstat(self._descriptor)
         self.size_bytes = stat.st_size
@@ -243,7 +244,15 @@ def _allocate(size_bytes: int) -> memoryview:
     return memoryview(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
-def read_file(path: str) -> bytes:
-    """Return all bytes of a small file. Raises FileNotFoundError, PermissionError, OSError."""
-    with DataFile(path) as file:
+def read_file(path: str, *, follow_link: bool = True) -> bytes:
+    """Return all bytes of a small file.
+
+    Args:
+        path: the file.
+        follow_link: False: refuse a link. A file that only kafkalog writes is never one, and the content of
+            a file elsewhere must not get into the log directory.
+
+    Raises FileNotFoundError, PermissionError, OSError.
+    """
+    with DataFile(path, follow_link=follow_link) as file:
         return file.read(0, file.size_bytes)

@@ -1,6 +1,7 @@
 """Change files so that a failure leaves either the old content or the new.
 
-All writes to a log use these functions.
+All writes to a log use these functions. None of them writes through a link: a link is refused, replaced or
+removed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogDirInUseError
 from native_log.prefetch import submit
+from native_log.storage.opening import check_regular_file, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from typing_extensions import Buffer
 
-_MODE = 0o644
 _NO_COPY_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 _COPY_BYTES = 8 << 20
 _FLUSH_THREADS = 8
@@ -77,15 +78,14 @@ class AppendFile:
                 the system decides when to write them.
             exclusive: raise FileExistsError if the file exists.
 
-        Raises OSError.
+        Raises OSError, also if the path is a link or no regular file.
         """
         self.path = path
         self.size_bytes = size_bytes
         self._preallocated_bytes = allocated_bytes
         self._length = size_bytes
         self._writeback_end, self._writeback_from = size_bytes, writeback_from
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0)
-        self._descriptor = os.open(path, flags, _MODE)
+        self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else 0))
         try:
             with path_in_errors(path):
                 self._resize()
@@ -193,7 +193,7 @@ def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at:
     Returns `size_bytes`. Raises OSError, also if `source` ends before the last of these bytes.
     """
     done, within_kernel = 0, hasattr(os, "copy_file_range")
-    origin = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    origin = open_file(source, os.O_RDONLY, follow_link=True)
     try:
         while done < size_bytes:
             left = size_bytes - done
@@ -234,6 +234,8 @@ def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -
     All files are flushed at the same time.
     """
     temporary = {path: f"{path}.tmp" for path in contents}
+    for name in temporary.values():
+        check_regular_file(name)
     try:
         for path, data in contents.items():
             with path_in_errors(path):
@@ -255,7 +257,7 @@ def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -
 @contextlib.contextmanager
 def open_to_overwrite(path: str) -> Iterator[int]:
     """Open an existing file to overwrite some of its bytes; yield its descriptor."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    descriptor = open_file(path, os.O_WRONLY)
     try:
         with path_in_errors(path):
             yield descriptor
@@ -298,8 +300,11 @@ def flush_files(paths: Sequence[str | Path]) -> None:
 
 
 def flush_file(path: str | Path) -> None:
-    """Flush a file to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Flush a file or directory to disk."""
+    if os.path.isdir(path):  # noqa: PTH112
+        fsync_directory(path)
+        return
+    descriptor = open_file(path, os.O_RDONLY, follow_link=True)
     try:
         with path_in_errors(path):
             os.fsync(descriptor)
@@ -322,17 +327,26 @@ def remove_file(path: str | Path) -> None:
         os.unlink(path)  # noqa: PTH108
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all its content, or a link or file in its place. Errors are ignored."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:  # rmtree would wait for a named pipe
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with all its content if it exists.
+    """Remove a folder with all its content if it exists. Of a link, remove the link.
 
     The folder is renamed first. So another process that is creating a file in it fails, or its file is
     removed too.
     """
     renamed = removal_name(folder)
-    shutil.rmtree(renamed, ignore_errors=True)
+    remove_tree(renamed)
     with contextlib.suppress(OSError):
         folder.rename(renamed)
-    shutil.rmtree(renamed, ignore_errors=True)
+    remove_tree(renamed)
 
 
 def removal_name(folder: Path) -> Path:

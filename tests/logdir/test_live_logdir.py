@@ -11,6 +11,7 @@ import pytest
 from broker_lock import held_lock
 
 from native_log import LogDir, NotALogDirError, UnknownTopicOrPartitionError
+from native_log.checkpoints.names import deleted_name
 from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -265,7 +266,7 @@ class TestWrites:
 
     def intent(self, root: Path) -> WriteIntent:
         backup = PartitionBackup("t-0", 6, 9, {}, {}, 0, None)
-        return WriteIntent("job", (backup,), {"temporary": "new-0"})
+        return WriteIntent("job", (backup,), {deleted_name("new", 0, "job"): "new-0"})
 
     def test_an_unfinished_write_is_not_shown(self, root: Path) -> None:
         live = settled(root)

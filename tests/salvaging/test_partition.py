@@ -266,7 +266,8 @@ def test_a_directory_in_the_place_of_a_log_file_is_a_missing_segment(tmp_path: P
     (directory / file_name(3, LOG)).mkdir()
     report = findings(native_log.salvage(tmp_path / "source", tmp_path / "copy"))
     assert ("lost", "missing-segment", 3, 5) in report
-    assert any("missing" in row["problem"] for row in native_log.verify(tmp_path / "source").to_pylist())
+    (problem,) = native_log.verify(tmp_path / "source").to_pylist()
+    assert "expected a regular file, found a directory" in problem["problem"]
 
 
 def test_a_topic_id_of_the_cluster_metadata(tmp_path: Path) -> None:

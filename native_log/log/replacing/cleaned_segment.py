@@ -43,7 +43,7 @@ def finish_cleaned_segment(writer: SegmentWriter, aborted: Sequence[AbortedTxn],
     writer.append_aborted(aborted)
     writer.close(flush=False)
     for path in paths:
-        os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+        os.utime(path, ns=(mtime_ms * 1_000_000,) * 2, follow_symlinks=False)
 
 
 def flush_cleaned_segment(directory: Path, base_offset: int) -> None:

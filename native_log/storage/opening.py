@@ -1,0 +1,72 @@
+"""Open files whose names may come from elsewhere.
+
+A copy that someone else made can contain a link, a named pipe or a device under the name of a file. To open a
+pipe blocks, to open a device can change it, and a link leads out of the log directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MODE = 0o644
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int:
+    """Open a regular file, and return its descriptor. A new one gets mode 0644.
+
+    Args:
+        path: the file. Links to the directory that contains it are followed.
+        flags: those of os.open.
+        follow_link: also open a link to a regular file. Do so only to read.
+
+    Raises FileNotFoundError; OSError, also if there is something else than a regular file at the path.
+    """
+    check_regular_file(path, follow_link=follow_link)
+    flags |= os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
+    return os.open(path, flags, _MODE)
+
+
+def check_regular_file(path: str | Path, *, follow_link: bool = False) -> None:
+    """Raise OSError if there is something else than a regular file at the path, such as a named pipe.
+
+    Args:
+        path: the file. It may be missing.
+        follow_link: accept a link to a regular file.
+    """
+    try:
+        mode = os.stat(path, follow_symlinks=follow_link).st_mode  # noqa: PTH116 (a hot path of strings)
+    except FileNotFoundError:
+        return
+    check_regular(mode, path)
+
+
+def check_regular(mode: int, path: str | Path) -> None:
+    """Raise OSError if `mode` (see os.stat_result.st_mode) is not that of a regular file. `path` is named."""
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        advice = "replace it by a copy of the file" if stat.S_ISLNK(mode) else "move it away"
+        code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
+        raise OSError(code, f"expected a regular file, found {kind}; {advice}", os.fspath(path))
+
+
+def make_folder(path: Path) -> None:
+    """Create a directory if it is missing. Raises OSError if there is a link at its path."""
+    path.mkdir(exist_ok=True)
+    if path.is_symlink():
+        raise OSError(
+            errno.ELOOP, "expected a directory, found a symbolic link; remove the link", os.fspath(path)
+        )
