@@ -122,7 +122,8 @@ class AppendFile:
         """
         self._check_length()
         try:
-            copied = copy_range(source, position, size_bytes, self._descriptor, self.size_bytes)
+            with path_in_errors(self.path):
+                copied = copy_range(source, position, size_bytes, self._descriptor, self.size_bytes)
         except BaseException:
             self._resize()
             raise
@@ -145,7 +146,8 @@ class AppendFile:
 
     def flush(self) -> None:
         """Flush the file to disk (fsync)."""
-        os.fsync(self._descriptor)
+        with path_in_errors(self.path):
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -159,10 +161,11 @@ class AppendFile:
 
     def _resize(self) -> None:
         self._writeback_end = min(self._writeback_end, self.size_bytes)
-        if os.fstat(self._descriptor).st_size != self.size_bytes:
-            os.ftruncate(self._descriptor, self.size_bytes)
-        if self._preallocated_bytes > self.size_bytes:
-            os.ftruncate(self._descriptor, self._preallocated_bytes)
+        with path_in_errors(self.path):
+            if os.fstat(self._descriptor).st_size != self.size_bytes:
+                os.ftruncate(self._descriptor, self.size_bytes)
+            if self._preallocated_bytes > self.size_bytes:
+                os.ftruncate(self._descriptor, self._preallocated_bytes)
         self._length = max(self.size_bytes, self._preallocated_bytes)
 
     def _check_length(self) -> None:
@@ -316,7 +319,8 @@ def fsync_directory(path: str | Path) -> None:
     """Flush a directory to disk, so that new, renamed and removed files survive a crash."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with path_in_errors(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log.storage import writing
-from native_log.storage.writing import AppendFile, copy_range, replace_file
+from native_log.storage.writing import AppendFile, copy_range, fsync_directory, replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -101,4 +102,29 @@ def test_writeback_starts_while_a_file_is_written(tmp_path: Path, monkeypatch: p
     file.truncate(4 * mib)
     file.append_from(str(tmp_path / "f"), 0, 2 * mib)
     assert ranges[2:] == [(4 * mib, 2 * mib)]
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [
+        ("pwrite", lambda file: file.append(b"x")),
+        ("copy_file_range", lambda file: file.append_from(f"{file.path}-source", 0, 3)),
+        ("fsync", lambda file: file.flush()),
+        ("ftruncate", lambda file: file.truncate(1)),
+        ("fsync", lambda file: fsync_directory(file.path)),
+    ],
+)
+def test_errors_of_a_full_disk_have_the_path(
+    function: str, change: Callable[[AppendFile], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f-source").write_bytes(b"abc")
+    file = AppendFile(str(tmp_path / "f"))
+    file.append(b"before")
+    monkeypatch.setattr(os, "O_DIRECTORY", 0)  # lets fsync_directory take the file
+    monkeypatch.setattr(os, function, full_disk)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        change(file)
+    assert raised.value.filename == str(tmp_path / "f")
+    monkeypatch.undo()
     file.close()
