@@ -43,9 +43,9 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     create = local.DataFile.__init__
 
-    def record(self: local.DataFile, path: str) -> None:
+    def record(self: local.DataFile, path: str, *, follow_link: bool = True) -> None:
         paths.append(path)
-        create(self, path)
+        create(self, path, follow_link=follow_link)
 
     monkeypatch.setattr(local.DataFile, "__init__", record)
     return paths

@@ -132,12 +132,20 @@ def test_a_segment_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     assert raised.value.path == str(tmp_path / file_name(3, "log"))
 
 
-def test_directories_with_file_names_are_ignored(tmp_path: Path) -> None:
+def test_other_files_and_directories_are_ignored(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0)]})
-    (tmp_path / file_name(3, "log")).mkdir()
     (tmp_path / ".staging-1").mkdir()
+    (tmp_path / file_name(3, "index")).mkdir()
     (tmp_path / "notes.txt").write_text("")
     assert len(PartitionLog.open(tmp_path).segments) == 1
+
+
+def test_a_directory_in_the_place_of_a_log_file_is_an_error(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0)]})
+    (tmp_path / file_name(3, "log")).mkdir()
+    with pytest.raises(OSError, match="expected a regular file, found a directory; move it away") as raised:
+        PartitionLog.open(tmp_path)
+    assert raised.value.filename == str(tmp_path / file_name(3, "log"))
 
 
 def test_directories_that_cannot_be_opened(tmp_path: Path) -> None:
