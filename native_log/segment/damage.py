@@ -182,7 +182,7 @@ def _next_batch(search: BatchSearch, damage: Damage, order: OffsetOrder) -> Vali
     if following is None or not order.next_offset <= following.base_offset < order.end_offset:
         return search.find(batch_end if is_whole else damage.position + 1, order)
     # If only the content is damaged, the next batch begins right after it. But a wrong size may lead to some
-    # later batch. Then the offsets between are those of batches before it.
+    # later batch. Then the offsets between belong to batches before it.
     if is_whole or search.last_offset(damage.position) == following.base_offset - 1:
         return following
     before = order._replace(end_offset=following.base_offset)
