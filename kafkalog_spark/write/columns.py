@@ -1,6 +1,6 @@
 """Find and check the columns of a DataFrame to write (Spark: KafkaWriter).
 
-Types are those of Spark's kafka sink. Unlike that sink, this one matches names as Spark SQL does, and uses
+The sink accepts the same types as Spark's kafka sink. Unlike it, it matches names as Spark SQL does, and uses
 the column timestamp.
 """
 

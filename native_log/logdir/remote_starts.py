@@ -35,8 +35,8 @@ class RemoteStarts:
     def __init__(self, log_dirs: Iterable[Path]) -> None:
         """Take the log directories that may contain partitions of __remote_log_metadata."""
         self._log_dirs = tuple(dict.fromkeys(log_dirs))
-        self._starts: Mapping[RemotePartition, int] | None = None
-        self._topics: frozenset[str] = frozenset()
+        self._starts: Mapping[tuple[str, int], Mapping[str, int]] | None = None
+        """The first offsets by topic id, by (topic, partition); None: not read yet."""
 
     def start_offset(self, directory: PartitionDir) -> int | None:
         """Return the first offset of a partition in remote storage; None if no segment is known there.
@@ -46,17 +46,19 @@ class RemoteStarts:
         if directory.kind is not PartitionKind.NORMAL or directory.topic in BROKER_TOPICS:
             return None
         if self._starts is None:
-            self._starts = _read_starts(self._log_dirs)
-            self._topics = frozenset(partition.topic for partition in self._starts)
-        if directory.topic not in self._topics:
+            self._starts = _by_partition(_read_starts(self._log_dirs))
+        starts = self._starts.get(directory.key)
+        if starts is None:
             return None
         topic_id = read_topic_id(directory.path)
-        starts = [
-            start
-            for remote, start in self._starts.items()
-            if (remote.topic, remote.partition) == directory.key and topic_id in (None, remote.topic_id)
-        ]
-        return min(starts, default=None)
+        return min(starts.values()) if topic_id is None else starts.get(topic_id)
+
+
+def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int], dict[str, int]]:
+    by_partition: dict[tuple[str, int], dict[str, int]] = {}
+    for remote, start in starts.items():
+        by_partition.setdefault((remote.topic, remote.partition), {})[remote.topic_id] = start
+    return by_partition
 
 
 def _read_starts(log_dirs: Iterable[Path]) -> Mapping[RemotePartition, int]:

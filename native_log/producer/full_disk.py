@@ -14,7 +14,7 @@ def is_full_disk(error: BaseException | None) -> bool:
 
 
 def describe_free(directory: str) -> str:
-    """Return how many bytes are free on the disk of a directory, as text."""
+    """Return the free space of the file system that contains a directory, as text."""
     try:
         return f"{shutil.disk_usage(directory).free} bytes free"
     except OSError as error:

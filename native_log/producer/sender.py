@@ -364,7 +364,7 @@ class Sender:
             self._full_nodes.add(node)
             logger.warning(
                 "%s: cannot write records (%s; %s); the producer tries again until delivery.timeout.ms (%d) "
-                "has passed: make room on the disk",
+                "has passed; free some space",
                 node,
                 error_message(error),
                 describe_free(node),
