@@ -28,6 +28,65 @@ LAYERS = (
 )
 """Modules and packages of native_log. Each may import those before it, never those after it."""
 
+INNER_LAYERS = {
+    "records": (
+        *("results", "schema", "text", "java_utf8", "range_checksums", "loading"),
+        *("options", "compaction", "encoding", "partitioner"),
+        *("reference", "control", "kernel", "kernel_writing"),
+    ),
+    "log": (
+        *("log_files", "tail", "problems", "epoch_check", "listing"),
+        *("segment_slices", "local_log", "producers", "reading"),
+        *("gaps", "replicas", "replacing", "recovery", "writing", "live"),
+        *("partition_log", "largest_timestamp", "verification"),
+    ),
+    "logdir": (
+        *("discovery", "remote_starts", "directory_state", "cluster_metadata", "known_topics", "create"),
+        *("partition_candidates", "selection", "live_directory", "internal_tables"),
+        *("live_logdir", "followed_logdir", "logdir"),
+        *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
+    ),
+}
+"""Modules and packages of these packages, as in LAYERS. The package's `__init__` is
+above them all."""
+
+UPWARD = {
+    ("records.options", "records.compaction"),
+    ("log.gaps", "log.replicas.offset_span"),
+    ("log.largest_timestamp", "log"),
+    ("log.live.live_log", "log.partition_log"),
+    ("log.local_log", "log.reading.location_cache"),
+    ("log.local_log", "log.reading.offset_lookup"),
+    ("log.local_log", "log.replicas.merged_source"),
+    ("log.reading.reader", "log.replicas.merged_log"),
+    ("log.replicas.merged_log", "log.partition_log"),
+    ("log.segment_slices", "log.replicas.merged_source"),
+    ("log.segment_slices", "log.replicas.read_repair"),
+    ("log.verification", "log"),
+    ("logdir.partition_candidates", "logdir.selection"),
+    ("logdir.selection", "logdir.logdir"),
+}
+"""Imports of a higher layer within these packages: (importing, imported). Only remove from this table."""
+
+CIRCLES = (
+    {"records.compaction", "records.options"},
+    {
+        *("log.local_log", "log.segment_slices", "log.reading.offset_lookup", "log.replicas.last_batch"),
+        *("log.replicas.merged_source", "log.replicas.plan", "log.replicas.read_repair"),
+        "log.replicas.slice_check",
+    },
+    {
+        *("log.live.live_log", "log.live.log_follower", "log.live.partition_follower", "log.partition_log"),
+        *("log.reading.latest", "log.reading.log_range", "log.reading.log_scan", "log.reading.reader"),
+        "log.replicas.merged_log",
+    },
+    {
+        *("logdir.followed_logdir", "logdir.live_logdir", "logdir.logdir"),
+        *("logdir.partition_candidates", "logdir.selection"),
+    },
+)
+"""Modules of these packages that import each other in a circle. Only remove from this table."""
+
 TOP = ("__init__", "__main__")
 """Modules that may import every layer: the public names, and `python -m native_log`."""
 
@@ -98,6 +157,66 @@ def imports(package: Path) -> Iterator[Import]:
                 yield from (Import(path, node.lineno, alias.name) for alias in node.names)
 
 
+@cache
+def inner_imports(package: str, root: Path = NATIVE_LOG) -> dict[str, set[str]]:
+    """Return what each module of a package imports of the same package, by names such as "log.tail"."""
+
+    def name(path: Path) -> str:
+        return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+    modules = {name(path): path for path in sorted((root / package).rglob("*.py"))}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        imported = set()
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                source = (node.module or "").removeprefix("native_log").lstrip(".")
+                submodules = {f"{source}.{alias.name}".lstrip(".") for alias in node.names}
+                found = submodules & modules.keys()
+                imported |= found if len(found) == len(submodules) else {*found, source}
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name.removeprefix("native_log.") for alias in node.names}
+        graph[module] = imported & modules.keys() - {module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Return the strongly connected components of more than one module."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        ahead = [start]
+        while ahead:
+            new = graph[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    reached = {module: reachable(module) for module in graph}
+    found: list[set[str]] = []
+    for module in graph:
+        circle = {other for other in reached[module] if module in reached[other]}
+        if circle and circle not in found:
+            found.append(circle)
+    return found
+
+
+def upward_imports(package: str) -> set[tuple[str, str]]:
+    """Return the imports of a higher layer within a package: (importing, imported)."""
+    rank = {f"{package}.{name}": index for index, name in enumerate(INNER_LAYERS[package])}
+    rank[package] = len(rank)
+
+    def layer(module: str) -> int:
+        return rank[".".join(module.split(".")[:2])]
+
+    return {
+        (importing, imported)
+        for importing, imports_of in inner_imports(package).items()
+        for imported in imports_of
+        if layer(imported) > layer(importing)
+    }
+
+
 def within(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
@@ -129,6 +248,24 @@ def test_no_layer_imports_a_higher_one() -> None:
             if importing not in TOP and rank.get(imported, len(rank)) > rank[importing]:
                 upward.append(str(each))
     assert not upward
+
+
+@pytest.mark.parametrize("package", INNER_LAYERS)
+def test_every_module_of_a_package_has_a_layer(package: str) -> None:
+    layers = {module.split(".")[1] for module in inner_imports(package) if module != package}
+    assert layers == {*INNER_LAYERS[package]}
+
+
+def test_no_module_imports_a_higher_layer_of_its_package() -> None:
+    upward = set[tuple[str, str]]().union(*(upward_imports(package) for package in INNER_LAYERS))
+    assert upward - UPWARD == set()
+    assert UPWARD - upward == set(), "expected no exception that is not needed"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    found = [circle for package in INNER_LAYERS for circle in circles(inner_imports(package))]
+    assert [circle for circle in found if circle not in CIRCLES] == []
+    assert [circle for circle in CIRCLES if circle not in found] == [], "expected no unneeded exception"
 
 
 def test_native_log_needs_no_spark() -> None:
@@ -190,3 +327,19 @@ def test_imports_within_functions_count(tmp_path: Path) -> None:
     text = "def work():\n    from native_log.cli import app\n    from native_log import LogDir\n"
     (tmp_path / "module.py").write_text(text)
     assert [each.module for each in imports(tmp_path)] == ["native_log.cli", "native_log.LogDir"]
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f", "a"}}
+    assert circles(graph) == [{"a", "b", "c"}, {"f", "g"}]
+
+
+def test_imports_within_a_package_are_found_wherever_they_are(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for module in ("__init__", "tail", "listing"):
+        (tmp_path / "log" / f"{module}.py").touch()
+    (tmp_path / "log" / "state.py").write_text(
+        "if TYPE_CHECKING:\n    from native_log.log import tail\n    import native_log.records\n"
+        "def work():\n    import native_log.log.listing\n    from native_log.log import LogRange\n"
+    )
+    assert inner_imports("log", tmp_path)["log.state"] == {"log.tail", "log.listing", "log"}
