@@ -13,7 +13,7 @@ import pyarrow as pa
 from native_log.arguments import path_list
 from native_log.checkpoints.write_session import WriteSession
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, LogNeedsRecoveryError
+from native_log.errors import KafkaLogError, LogNeedsRecoveryError, error_message
 from native_log.log.listing import list_log
 from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
@@ -136,7 +136,7 @@ def _row(done: PartitionReindexing) -> dict[str, object]:
         "changedSegments": done.changed,
     }
     if done.error is not None:
-        row |= {"status": "failed", "reason": str(done.error)}
+        row |= {"status": "failed", "reason": error_message(done.error)}
     if isinstance(done.error, KafkaLogError):
         row |= {"reason": done.error.message, "position": done.error.position, "offset": done.error.offset}
         row["path"] = done.error.path or row["path"]
