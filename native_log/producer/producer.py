@@ -207,7 +207,8 @@ class KafkaLogProducer:
         Raises:
             KafkaTimeoutError: the topic does not exist, or the buffer is full (BufferExhaustedError). A part
                 of the records may be in the buffer then.
-            InvalidRecordError: the topic has no such partition.
+            InvalidRecordError: the topic has no such partition, or the column `topic` or `partition`
+                contradicts the argument. Then no record is in the buffer.
             ProducerClosedError: the producer is closed.
             ValueError: an unknown column.
         """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from native_log.arguments import optional_integer
 from native_log.errors import KafkaLogError, ProducerClosedError, RecordTooLargeError, SerializationError
-from native_log.log.writing.validation import check_columns
+from native_log.log.writing.validation import check_columns, check_target
 from native_log.producer.block_division import BlockDivision
 from native_log.producer.block_future import BlockFuture
 from native_log.producer.futures import (
@@ -119,6 +119,7 @@ class RecordPipeline:
         if self._transactions is not None:
             self._transactions.check_send()
         check_columns(records.schema.names)
+        check_target(records, (topic, partition))
         now_ms = self._clock.now_ms()
         queues = self._topics.get(topic) or self.await_topic(topic, partition, now_ms)
         batches, counts = [], []

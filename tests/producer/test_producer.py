@@ -164,6 +164,19 @@ def test_arrow_records_go_to_the_partitions_of_their_keys(tmp_path: Path) -> Non
         assert values(tmp_path / "logs", partition=number)[len(mine) :] == expected
 
 
+@pytest.mark.parametrize(("column", "value"), [("topic", "u"), ("partition", 1)])
+def test_arrow_records_that_contradict_the_arguments(tmp_path: Path, column: str, value: object) -> None:
+    expected = {"topic": "t", "partition": 0}[column]
+    rejected = pa.table({"value": ["a", "b", "c"], column: [None, expected, value]})
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=2) as producer:
+        with pytest.raises(
+            InvalidRecordError, match=f"row 2: expected {column} {expected!r}, found {value!r}"
+        ):
+            producer.send_batch("t", rejected, partition=0)
+        producer.send_batch("t", rejected.slice(0, 2), partition=0).get(10)
+    assert values(tmp_path / "logs") == [b"a", b"b"]
+
+
 def test_arrow_records_that_make_too_large_batches_are_split(tmp_path: Path) -> None:
     records = pa.table({"value": [b"%050d" % number for number in range(100)]})
     settings: dict[str, Any] = {"batch_size": 20_000, "max_message_bytes": 1000}

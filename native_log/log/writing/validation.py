@@ -60,16 +60,24 @@ def _warn_of_unwritten(unwritten: tuple[str, ...], written: tuple[str, ...]) -> 
     )
 
 
-def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], path: object) -> None:
-    """Raise InvalidRecordError if the column topic or partition of a record names another log."""
+def check_target(
+    records: pa.RecordBatch | pa.Table, target: tuple[str, int | None], path: object = None
+) -> None:
+    """Raise InvalidRecordError if the column topic or partition of a record names another log.
+
+    Args:
+        records: the records.
+        target: topic and partition; the partition None: any.
+        path: the log's path, for error messages.
+    """
     for name, expected in zip(("topic", "partition"), target, strict=True):
-        if name not in records.schema.names:
+        if expected is None or name not in records.schema.names:
             continue
         column = records.column(name)
         for value in pc.unique(column).to_pylist():
             if value is not None and value != expected:
                 raise InvalidRecordError(
-                    f"row {column.to_pylist().index(value)}: expected {name} {expected!r} of this log, found "
+                    f"row {column.to_pylist().index(value)}: expected {name} {expected!r}, found "
                     f"{value!r}; append the record to its own log, or leave the column out",
                     path=path,
                 )
