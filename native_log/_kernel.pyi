@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from native_log.records.compaction import MapProgress, Rewritten
+from native_log.records.compaction import MapProgress, RewriteOptions, Rewritten
 from native_log.records.options import (
     DecodeOptions,
     EncodeOptions,
     InputOptions,
-    RewriteOptions,
     TextOptions,
 )
 from native_log.records.results import Checked, Decoded, Divided, Formatted, OffsetOrder, Scanned

@@ -51,7 +51,6 @@ INNER_LAYERS = {
 above them all."""
 
 UPWARD = {
-    ("records.options", "records.compaction"),
     ("log.gaps", "log.replicas.offset_span"),
     ("log.largest_timestamp", "log"),
     ("log.live.live_log", "log.partition_log"),
@@ -69,7 +68,6 @@ UPWARD = {
 """Imports of a higher layer within these packages: (importing, imported). Only remove from this table."""
 
 CIRCLES = (
-    {"records.compaction", "records.options"},
     {
         *("log.local_log", "log.segment_slices", "log.reading.offset_lookup", "log.replicas.last_batch"),
         *("log.replicas.merged_source", "log.replicas.plan", "log.replicas.read_repair"),

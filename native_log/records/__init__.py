@@ -54,7 +54,7 @@ from native_log.records.results import (
 )
 
 if TYPE_CHECKING:
-    from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, Verdict
+    from native_log.records.compaction import MapProgress, RewriteOptions, RewriteStats, Rewritten, Verdict
     from native_log.records.control import encode_marker
     from native_log.records.encoding import Encoded
     from native_log.records.kernel import (
@@ -87,13 +87,7 @@ if TYPE_CHECKING:
         rows_by_partition,
         write_prefixes,
     )
-    from native_log.records.options import (
-        DecodeOptions,
-        EncodeOptions,
-        InputOptions,
-        RewriteOptions,
-        TextOptions,
-    )
+    from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, TextOptions
     from native_log.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 
 IMPLEMENTATION = "reference"
@@ -175,7 +169,7 @@ _MODULES = {
     "InputOptions": "options",
     "MapProgress": "compaction",
     "RECORD_SCHEMA": "schema",
-    "RewriteOptions": "options",
+    "RewriteOptions": "compaction",
     "RewriteStats": "compaction",
     "Rewritten": "compaction",
     "TextOptions": "options",

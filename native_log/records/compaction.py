@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import TYPE_CHECKING, Protocol, Self
 
+from native_log.records.options import expect
 from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -66,6 +67,39 @@ class Verdict(IntFlag):
     SET_HORIZON = 4
     """Set the batch's delete horizon to `delete_horizon_ms` if it has none, as for a batch with a
     tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteOptions:
+    """Options of `rewrite` and `rewrite_file`.
+
+    Raises:
+        ValueError: a negative delete_horizon_ms.
+    """
+
+    survivors: Survivors
+    """Offsets below survivors_end that are kept. Null keys are not checked here: their offsets must not be in
+    this set."""
+    survivors_end: int
+    """Records from this offset on are all kept (Kafka: OffsetMap.latestOffset + 1)."""
+    now_ms: int
+    """Epoch ms: the time of the compaction round."""
+    delete_horizon_ms: int | None
+    """Epoch ms: the delete horizon of batches with new tombstones, now + delete.retention.ms. None: set no
+    delete horizon."""
+    legacy_tombstones_kept: bool = True
+    """Whether tombstones of magic 0 and 1, which have no delete horizon, are still needed."""
+    nulled: Survivors | None = None
+    """Offsets of records that lose their value and headers if they are kept (erasure)."""
+    check_crcs: bool = True
+    """As in InputOptions; batches dropped by their headers are not checked. Without the check, a damaged
+    batch may be rewritten with a correct CRC."""
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """As in InputOptions."""
+
+    def __post_init__(self) -> None:
+        horizon = self.delete_horizon_ms
+        expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
 
 
 @dataclass(frozen=True, slots=True)

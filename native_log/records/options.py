@@ -1,8 +1,9 @@
 """Options of the record functions. One value holds the arguments that stay the same from call to call.
 
-Each option is defined here once. Both implementations read the attributes: the compiled kernel into structs
-of the same names (kernel/python/src/options.rs). To add an option, add the field here, add it to the struct,
-and use it in both implementations.
+Each option is defined here once, except for `RewriteOptions`, which `compaction` defines. Both
+implementations read the attributes: the compiled kernel into structs of the same names
+(kernel/python/src/options.rs). To add an option, add the field here, add it to the struct, and use it in both
+implementations.
 
 What changes from call to call stays an argument of the call: the bytes, their position in the file, and what
 is known of the order of their offsets.
@@ -18,8 +19,6 @@ from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from native_log.records.compaction import Survivors
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,39 +143,6 @@ class EncodeOptions:
             )
         else:
             expect(not self.is_transactional, "a producer_id for transactional batches", self.producer_id)
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteOptions:
-    """Options of `rewrite` and `rewrite_file`.
-
-    Raises:
-        ValueError: a negative delete_horizon_ms.
-    """
-
-    survivors: Survivors
-    """Offsets below survivors_end that are kept. Null keys are not checked here: their offsets must not be in
-    this set."""
-    survivors_end: int
-    """Records from this offset on are all kept (Kafka: OffsetMap.latestOffset + 1)."""
-    now_ms: int
-    """Epoch ms: the time of the compaction round."""
-    delete_horizon_ms: int | None
-    """Epoch ms: the delete horizon of batches with new tombstones, now + delete.retention.ms. None: set no
-    delete horizon."""
-    legacy_tombstones_kept: bool = True
-    """Whether tombstones of magic 0 and 1, which have no delete horizon, are still needed."""
-    nulled: Survivors | None = None
-    """Offsets of records that lose their value and headers if they are kept (erasure)."""
-    check_crcs: bool = True
-    """As in InputOptions; batches dropped by their headers are not checked. Without the check, a damaged
-    batch may be rewritten with a correct CRC."""
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-    """As in InputOptions."""
-
-    def __post_init__(self) -> None:
-        horizon = self.delete_horizon_ms
-        expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
 
 
 def expect(is_valid: bool, expected: str, value: object) -> None:

@@ -16,7 +16,7 @@ from native_log.records.reference.entry import MAGIC_AT, BatchHeader, wrap64
 from native_log.records.reference.write import message as message_bytes
 
 if TYPE_CHECKING:
-    from native_log.records.options import RewriteOptions
+    from native_log.records.compaction import RewriteOptions
     from native_log.records.reference.record import Record
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.records.options import RewriteOptions
+    from native_log.records.compaction import RewriteOptions
     from native_log.records.reference.entry import BatchHeader
 
 
