@@ -35,7 +35,7 @@ INNER_LAYERS = {
         *("reference", "control", "kernel", "kernel_writing"),
     ),
     "log": (
-        *("log_files", "tail", "problems", "epoch_check", "listing"),
+        *("offset_span", "log_files", "tail", "problems", "epoch_check", "listing"),
         *("segment_slices", "local_log", "producers", "reading"),
         *("gaps", "replicas", "replacing", "recovery", "writing", "live"),
         *("partition_log", "largest_timestamp", "verification"),
@@ -51,7 +51,6 @@ INNER_LAYERS = {
 above them all."""
 
 UPWARD = {
-    ("log.gaps", "log.replicas.offset_span"),
     ("log.largest_timestamp", "log"),
     ("log.live.live_log", "log.partition_log"),
     ("log.local_log", "log.reading.location_cache"),

@@ -2,6 +2,7 @@
 
 | module | contents |
 |---|---|
+| offset_span | arithmetic with ranges of offsets |
 | log_files, listing, tail | the files that make up a log, and the offset at which it ends |
 | local_log | the state of a log when it was opened: segments, offsets, checkpoints |
 | segment_slices | the byte ranges of segments that hold a range of offsets |

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.problems import Problem
-from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.segment.scan import int64s
 from native_log.sizes import format_count

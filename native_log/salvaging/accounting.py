@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.log.gaps import UNEXPLAINED, GapCount
-from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
 from native_log.segment.files import INDEX, LOG, file_name

@@ -3,7 +3,6 @@
 | module | contents |
 |---|---|
 | history | the leader epochs of a copy, and the offset up to which two copies have the same records |
-| offset_span | ranges of offsets |
 | plan | which copy is read for which offsets (pure) |
 | state | read what a copy contains, without reading its records |
 | merged_source | a merged log, as a value that can be pickled |

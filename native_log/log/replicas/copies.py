@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.log.replicas.offset_span import OffsetSpan, union
+from native_log.log.offset_span import OffsetSpan, union
 from native_log.log.replicas.slice_check import Damaged, Missing, SliceCheck
 from native_log.log.replicas.state import read_state
 from native_log.log.segment_slices import SegmentSlice

@@ -23,9 +23,9 @@ from native_log.log.replicas.history import agreed_end
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from native_log.log.offset_span import OffsetSpan
     from native_log.log.replicas.history import History
     from native_log.log.replicas.last_batch import LastBatch
-    from native_log.log.replicas.offset_span import OffsetSpan
 
 
 @dataclass(frozen=True, slots=True)

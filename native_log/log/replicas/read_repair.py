@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.slice_check import Damaged, Intact, SliceCheck, join_slices
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup

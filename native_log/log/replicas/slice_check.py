@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.log.gaps import gaps_between
-from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.offset_span import OffsetSpan
 from native_log.records import Scanned
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
 from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.history import BatchEpoch, History, history
 from native_log.log.replicas.last_batch import is_believed, last_batch_after_gap
-from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.log.replicas.plan import CopyState
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import valid_batch_at

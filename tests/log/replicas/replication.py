@@ -11,7 +11,7 @@ from native_log.log.replicas.history import history
 from native_log.log.replicas.plan import CopyState
 
 if TYPE_CHECKING:
-    from native_log.log.replicas.offset_span import OffsetSpan
+    from native_log.log.offset_span import OffsetSpan
 
 
 @dataclass

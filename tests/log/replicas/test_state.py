@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from native_log import PartitionLog
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochEntry, write_leader_epochs
 from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
-from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.state import read_state
 from native_log.segment.files import file_name
 from tests.log.support import write_log
