@@ -30,8 +30,8 @@ from native_log.internal_topics.schemas import (
 from native_log.internal_topics.share_groups import share_state_rows
 from native_log.internal_topics.transaction_state import transactional_id_rows
 from native_log.internal_topics.transactions import TransactionStates
+from native_log.log.reading.columns import check_mode
 from native_log.log.reading.latest import ReadMode
-from native_log.log.reading.reader import check_mode
 from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, FollowedL
 from native_log.log.live.partition_follower import PartitionFollower
 from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
+from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
-from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange

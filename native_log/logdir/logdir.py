@@ -24,7 +24,7 @@ from native_log.errors import (
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.local_log import LocalLog
-from native_log.log.reading.reader import check_mode, record_schema
+from native_log.log.reading.columns import check_mode, record_schema
 from native_log.logdir.create import (
     assign_log_dirs,
     check_topic,

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from native_log.arguments import integer, optional_integer
-from native_log.log.reading.reader import record_schema
+from native_log.log.reading.columns import record_schema
 from native_log.watch import DirectoryWatch
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.log.reading.reader import check_mode, record_schema
+from native_log.log.reading.columns import check_mode, record_schema
 
 if TYPE_CHECKING:
     from native_log.log.reading.log_range import LogRange, ReadArguments

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
+from native_log.log.reading.columns import check_mode
 from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.offset_lookup import locate
 from native_log.log.reading.split import split_by_offsets
@@ -23,15 +23,13 @@ from native_log.segment.search import BatchSearch
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from native_log.log.local_log import LocalLog
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
     from native_log.records import Decoded, OffsetOrder
 
 logger = logging.getLogger(__name__)
-
-MODES = get_args(Mode)
 
 READ_BYTES = 4 << 20
 """How many bytes of a file are decoded in one call. They make batches of some ten thousand rows, since each
@@ -41,18 +39,6 @@ DEFAULT_MAX_BYTES = 8 << 20
 """Arrow memory of one batch of records. Without a limit, well compressed data makes batches of any size."""
 
 _IS_TRANSACTIONAL = "isTransactional"
-
-
-def record_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of record batches with these columns. Raises ValueError for an unknown column."""
-    if isinstance(columns, str):
-        raise ValueError(f"columns: expected a list of names such as [{columns!r}], found {columns!r}")
-    fields = {name: RECORD_SCHEMA.field(name) for name in RECORD_SCHEMA.names}
-    fields[CORRUPT_RECORD] = pa.field(CORRUPT_RECORD, pa.string())
-    for name in columns:
-        if name not in fields:
-            raise ValueError(f"unknown column {name!r}; there are {', '.join(fields)}")
-    return pa.schema([fields[name] for name in columns])
 
 
 class Reader:
@@ -300,12 +286,6 @@ class Reader:
 def _is_beyond(order: OffsetOrder, end_offset: int | None) -> bool:
     """Return whether offsets have reached `end_offset`, so that what follows is not in the range."""
     return end_offset is not None and order.next_offset >= end_offset
-
-
-def check_mode(mode: str) -> None:
-    """Raise ValueError for an unknown mode."""
-    if mode not in MODES:
-        raise ValueError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
 
 
 def _type_of(column: str) -> pa.DataType:
