@@ -9,6 +9,7 @@ from native_log.reporting.figures import ProblemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from native_log.log.problems import Problem
     from native_log.logdir import LogDir, PartitionDir
@@ -21,12 +22,17 @@ EXAMPLES = 10
 
 def find_problems(
     log_dir: LogDir, partitions: Sequence[PartitionDir], on_progress: OnProgress
-) -> tuple[ProblemKind, ...]:
-    """Check all copies of partitions, as `native_log.verify` does, and return their problems by kind."""
+) -> tuple[tuple[ProblemKind, ...], dict[Path, int]]:
+    """Check all copies of partitions, as `native_log.verify` does.
+
+    Return their problems by kind, and how many each partition directory has.
+    """
     kinds: dict[str, ProblemKind] = {}
-    for _, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
+    counts: dict[Path, int] = {}
+    for directory, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
         add_problems(kinds, problems)
-    return tuple(kinds.values())
+        counts[directory.path] = len(problems)
+    return tuple(kinds.values()), counts
 
 
 def add_problems(kinds: dict[str, ProblemKind], problems: Iterable[Problem]) -> None:

@@ -11,22 +11,32 @@ from native_log.log.replicas.state import read_state
 from native_log.reporting.figures import CopyFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from native_log.logdir import LogDir, PartitionDir
 
 logger = logging.getLogger(__name__)
 
 
-def describe_copies(log_dir: LogDir, partitions: Sequence[PartitionDir]) -> tuple[CopyFigures, ...]:
+def describe_copies(
+    log_dir: LogDir, partitions: Sequence[PartitionDir], problem_counts: Mapping[Path, int] | None
+) -> tuple[CopyFigures, ...]:
     """Return the figures of all copies of the partitions that have several.
 
     Copies that cannot be opened are left out with a warning.
+
+    Args:
+        log_dir: the log directories.
+        partitions: some of its partitions.
+        problem_counts: how many problems each partition directory has; None: the logs were not verified.
     """
-    return tuple(copy for partition in partitions for copy in _copies_of(log_dir, partition))
+    return tuple(copy for partition in partitions for copy in _copies_of(log_dir, partition, problem_counts))
 
 
-def _copies_of(log_dir: LogDir, partition: PartitionDir) -> list[CopyFigures]:
+def _copies_of(
+    log_dir: LogDir, partition: PartitionDir, problem_counts: Mapping[Path, int] | None
+) -> list[CopyFigures]:
     directories = [copy for copy in log_dir.all_copies([partition]) if copy.kind is partition.kind]
     if len(directories) == 1:
         return []
@@ -50,6 +60,7 @@ def _copies_of(log_dir: LogDir, partition: PartitionDir) -> list[CopyFigures]:
             log.size_bytes,
             is_leading=index == leader,
             is_read=directory.path == partition.path,
+            problems=None if problem_counts is None else problem_counts[directory.path],
         )
         for index, (directory, log, state) in enumerate(opened)
     ]

@@ -169,6 +169,7 @@ class CopyFigures:
         leader_epoch: the last one; -1: batches have none.
         is_leading: whether it is the leading copy.
         is_read: whether the figures of the partition are from this copy.
+        problems: how many `verify` found; None: the logs were not verified.
     """
 
     name: str
@@ -179,6 +180,7 @@ class CopyFigures:
     size_bytes: int
     is_leading: bool
     is_read: bool
+    problems: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,9 @@ def survey(
         )
         for figures in described
     }
+    problems, problem_counts = None, None
+    if extent.verification:
+        problems, problem_counts = find_problems(log_dir, partitions, progress.part("verification"))
     return ReportFigures(
         now_ms,
         extent,
@@ -69,12 +72,12 @@ def survey(
         read_coordinators(log_dir, offsets, all_batches=extent.batches, now_ms=now_ms),
         take_samples(survey.sample for survey in surveys if survey.sample is not None),
         next((topic.unreadable for topic in topics if topic.unreadable is not None), None),
-        find_problems(log_dir, partitions, progress.part("verification")) if extent.verification else None,
+        problems,
         try_compaction(log_dir, partitions, now_ms, progress.part("compaction"))
         if extent.compaction
         else None,
         try_retention(log_dir, partitions, now_ms, progress.part("retention")) if extent.retention else None,
-        describe_copies(log_dir, partitions),
+        describe_copies(log_dir, partitions, problem_counts),
     )
 
 

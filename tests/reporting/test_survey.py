@@ -16,8 +16,10 @@ from native_log import LogDir
 from native_log.messages import share_groups as share_messages
 from native_log.reporting.figures import CoordinatorFigures, Extent, PartitionFigures, ReportFigures
 from native_log.reporting.findings import decide_findings
+from native_log.reporting.layout import Table
 from native_log.reporting.samples import SAMPLE_BYTES
 from native_log.reporting.sections import sections
+from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.survey import survey
 from tests.internal_topics.messages import encode_key, encode_value
 from tests.internal_topics.support import SHARE_STATE_TOPIC, InternalTopic, Pair, group_record
@@ -318,6 +320,26 @@ def test_a_partition_that_cannot_be_opened(golden_copy: Callable[[str], Path]) -
     figures = survey_of(data, Extent())
     assert [failure.name for failure in figures.failures] == ["state-0"]
     assert len(figures.partitions) == 11
+
+
+def test_the_problems_of_each_copy(golden_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    sound = golden_copy("kafka-4.1/whole-broker")
+    damaged = shutil.copytree(sound, tmp_path / "damaged")
+    with open(damaged / "events-0/00000000000000000000.log", "r+b") as file:
+        file.seek(100)
+        file.write(b"damage")
+    log_dir = LogDir([sound, damaged], replicas="merge")
+    problems = native_log.verify([sound, damaged]).to_pylist()
+    figures = survey(log_dir, log_dir.partitions(), Extent(verification=True), NOW_MS)
+    assert any(copy.problems for copy in figures.copies)
+    for copy in figures.copies:
+        directory = f"{copy.log_dir}/{copy.name}/"
+        assert copy.problems == sum(f"{problem['path']}/".startswith(directory) for problem in problems)
+    table = directory_section(figures).parts[1]
+    assert isinstance(table, Table)
+    assert {row[-1] for row in table.rows} == {str(copy.problems) for copy in figures.copies}
+    unverified = survey(log_dir, log_dir.partitions(), Extent(), NOW_MS)
+    assert {copy.problems for copy in unverified.copies} == {None}
 
 
 def test_an_offset_below_the_log_start(golden_copy: Callable[[str], Path]) -> None:

@@ -54,7 +54,7 @@ def directory_section(figures: ReportFigures) -> Section:
 def _copy_table(copies: Sequence[CopyFigures]) -> Table:
     return top_table(
         "Copies of partitions",
-        ("Partition", "Directory", "Best", "End offset", "High watermark", "Epoch", "Size"),
+        ("Partition", "Directory", "Best", "End offset", "High watermark", "Epoch", "Size", "Problems"),
         copies,
         lambda copy: (
             copy.name,
@@ -64,8 +64,9 @@ def _copy_table(copies: Sequence[CopyFigures]) -> Table:
             "–" if copy.high_watermark is None else number(copy.high_watermark),
             "–" if copy.leader_epoch < 0 else str(copy.leader_epoch),
             format_size(copy.size_bytes),
+            "–" if copy.problems is None else number(copy.problems),
         ),
-        numbers={3, 4, 5, 6},
+        numbers={3, 4, 5, 6, 7},
         noun="copy",
     )
 
