@@ -29,6 +29,8 @@ _SERVED = (
     "skip it without an error"
 )
 
+DOUBT = "Compaction may have removed them, or segments are missing: the policy of the topic is unknown here"
+
 
 def gaps_between(batches: pa.RecordBatch, expected: int) -> Iterator[tuple[OffsetSpan, int]]:
     """Yield the offsets between batches (BATCH_SCHEMA), each with the position of the batch after them.
@@ -81,10 +83,7 @@ class GapCount:
     @property
     def doubt(self) -> str:
         """What these gaps mean in a topic whose policy is unknown."""
-        return (
-            f"{self} have no records. Compaction may have removed them, or segments are missing: the policy "
-            "of the topic is unknown here"
-        )
+        return f"{self} have no records. {DOUBT}"
 
 
 class GapCheck:

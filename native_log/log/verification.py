@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
-from native_log.log.gaps import GapCheck
+from native_log.log.gaps import GapCheck, GapCount
 from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
-logger = logging.getLogger(__name__)
-
 _DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 
 _SERVED = (
@@ -64,6 +61,7 @@ def verify_log(
     advance: Callable[[int], None] = lambda _: None,
     threads: int = 1,
     gaps: Gaps = Gaps.UNKNOWN,
+    on_doubt: Callable[[GapCount], None] = lambda _: None,
 ) -> Iterator[Problem]:
     """Check a log and yield its problems.
 
@@ -75,7 +73,7 @@ def verify_log(
     - producer state snapshots, leader epochs and checkpoints;
     - offsets that no batch has, if the topic is not compacted.
 
-    If the topic's policy is unknown, a warning is logged about such offsets. After damage, the check
+    If the topic's policy is unknown, such offsets are only counted. After damage, the check
     continues with the next valid batch. While a broker has the directory open, the end of the last segment is
     not checked, because a batch may be half written.
 
@@ -85,6 +83,7 @@ def verify_log(
             threads call it with 0, and stop if it raises an error.
         threads: the number of segments to read at a time.
         gaps: whether compaction explains offsets that no batch has.
+        on_doubt: called with the gaps of a log whose topic's policy is unknown, if it has some.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
@@ -117,7 +116,7 @@ def verify_log(
     if not log.checkpoints.live:
         yield from _missing_segments(log, without_log, previous, None)
     if gap_check.doubtful.gaps:
-        logger.warning("%s: %s", log.path, gap_check.doubtful.doubt)
+        on_doubt(gap_check.doubtful)
     yield from _check_snapshots(log)
     yield from _check_end(log)
     yield from _check_start(log)

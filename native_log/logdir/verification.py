@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,19 +10,28 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import KafkaLogError
+from native_log.log.gaps import DOUBT
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.policies import explain_gaps
 from native_log.progress import Progress
+from native_log.sizes import format_count
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
+    from pathlib import Path
 
     from native_log.arguments import HighWatermark, PathLike
+    from native_log.log.gaps import GapCount
     from native_log.logdir.discovery import PartitionDir
+
+logger = logging.getLogger(__name__)
+
+_NAMED = 5
+"""How many logs a warning names."""
 
 PROBLEM_SCHEMA = pa.schema(
     {
@@ -68,7 +78,7 @@ def verify(
 
     These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
     producer state snapshots, and checkpoints. Offsets that no batch has are a problem if the topic is not
-    compacted; if its policy is unknown, a warning is logged for each log that lacks some. After damage, the
+    compacted; if its policy is unknown, one warning names the logs that lack some. After damage, the
     check continues with the next valid batch. While a broker has the directory open, the ends of its logs are
     not checked.
 
@@ -115,7 +125,8 @@ def verify_partitions(
 ) -> Generator[tuple[PartitionDir, list[Problem]], None, None]:
     """Check partition directories in parallel. Yield each with its problems, in the order of `partitions`.
 
-    An error that stops the check of a directory is one of its problems. If the generator is closed early, the
+    An error that stops the check of a directory is one of its problems. One warning names the logs that lack
+    offsets and whose topics have an unknown policy. If the generator is closed early, the
     checks stop.
 
     Args:
@@ -127,25 +138,42 @@ def verify_partitions(
     """
     threads = threads or available_cores()
     progress = Progress(on_progress, len(partitions))
-    check = partial(_check_partition, log_dir, progress, max(1, threads // max(1, len(partitions))))
+    doubtful: dict[Path, GapCount] = {}
+    check = partial(_check_partition, log_dir, progress, max(1, threads // max(1, len(partitions))), doubtful)
     pool = ThreadPoolExecutor(threads, "log-verification")
     try:
         problems = pool.map(check, partitions)
         yield from zip(partitions, problems, strict=True)
+        _warn_of_gaps([(each.path, doubtful[each.path]) for each in partitions if each.path in doubtful])
     finally:
         progress.stop()
         pool.shutdown(cancel_futures=True)
 
 
+def _warn_of_gaps(doubtful: Sequence[tuple[Path, GapCount]]) -> None:
+    if not doubtful:
+        return
+    names = [f"{path} ({gaps})" for path, gaps in doubtful[:_NAMED]]
+    if len(doubtful) > _NAMED:
+        names.append(f"and {len(doubtful) - _NAMED} more")
+    logger.warning(
+        "offsets have no records in %s: %s. %s", format_count(len(doubtful), "log"), ", ".join(names), DOUBT
+    )
+
+
 def _check_partition(
-    log_dir: LogDir, progress: Progress, threads: int, directory: PartitionDir
+    log_dir: LogDir,
+    progress: Progress,
+    threads: int,
+    doubtful: dict[Path, GapCount],
+    directory: PartitionDir,
 ) -> list[Problem]:
     own = progress.partition()
     try:
         log = log_dir.open_copy(directory)
         own.begin(log.size_bytes)
         gaps = explain_gaps(log_dir.topic_facts(directory))
-        return list(verify_log(log, own.add, threads, gaps))
+        return list(verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path)))
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:

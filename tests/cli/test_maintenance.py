@@ -137,6 +137,17 @@ def test_offsets_that_no_batch_has_are_missing(
     assert native_log.verify(logs, "t").to_pylist() == []
 
 
+def test_one_warning_names_the_first_logs_with_gaps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    logs = tmp_path / "logs"
+    first = write_segments(logs, [batch(0)], [batch(9)], base_offsets=(0, 9))
+    for number in range(1, 7):
+        shutil.copytree(first, logs / f"t-{number}")
+    assert native_log.verify(logs, "t").num_rows == 0
+    (warning,) = [message for message in caplog.messages if "have no records" in message]
+    gaps = ", ".join(f"{logs}/t-{number} (6 offsets in 1 gap)" for number in range(5))
+    assert warning.startswith(f"offsets have no records in 7 logs: {gaps}, and 2 more. ")
+
+
 def test_offsets_that_damage_held_are_no_gap(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     bad = bytearray(batch(3))
