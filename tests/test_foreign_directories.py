@@ -219,13 +219,11 @@ OPERATIONS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def run_all(data: Path, outside: Path, without: str = "") -> None:
+def run_all(data: Path, outside: Path) -> None:
     """Run each operation on a copy of its own, recovery without a clean shutdown."""
     before, forged = state(outside), data.with_name("forged")
     data.rename(forged)
     for name, operation in OPERATIONS.items():
-        if name == without:
-            continue
         shutil.copytree(forged, data, symlinks=True, copy_function=copy_special)
         if name == "recover":
             (data / CLEAN_SHUTDOWN_FILE).unlink(missing_ok=True)
@@ -281,7 +279,26 @@ def test_what_is_no_regular_file(
     forge(path, outside)
     if place.endswith(LOG):  # recovery has something to truncate, and appending a file to change
         (data / CLEAN_SHUTDOWN_FILE).unlink()
-    run_all(data, outside, without="produce")  # it appends as `append` does, but tries for a long time
+    run_all(data, outside)
+
+
+@pytest.mark.parametrize("suffix", [LOG, TIME_INDEX])
+@pytest.mark.parametrize("settings", [{}, {"transactional_id": "id"}])
+def test_a_producer_does_not_try_again(
+    data: Path, outside: Path, suffix: str, settings: dict[str, str]
+) -> None:
+    """Its deadlines are two minutes and more."""
+    path = data / "t-0" / file_name(0, suffix)
+    path.rename(outside / "moved")
+    path.symlink_to(outside / "moved")
+    with KafkaLogProducer(data, settings) as producer:
+        if settings:
+            producer.init_transactions()
+            producer.begin_transaction()
+        future = producer.send("t", b"x", partition=0)
+        producer.flush()
+        with pytest.raises(OSError, match="expected a regular file, found a symbolic link"):
+            future.get()
 
 
 BACKUP = {

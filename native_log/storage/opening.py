@@ -25,6 +25,10 @@ _KINDS = {
 }
 
 
+class IrregularFileError(OSError):
+    """A file is not opened, because it is a symbolic link, a named pipe or another special file."""
+
+
 def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int:
     """Open a regular file, and return its descriptor. A new one gets mode 0644.
 
@@ -33,7 +37,7 @@ def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int
         flags: those of os.open.
         follow_link: also open a link to a regular file. Do so only to read.
 
-    Raises FileNotFoundError; OSError, also if there is something else than a regular file at the path.
+    Raises FileNotFoundError, IrregularFileError, and other errors of the operating system.
     """
     check_regular_file(path, follow_link=follow_link)
     flags |= os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
@@ -41,7 +45,7 @@ def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int
 
 
 def check_regular_file(path: str | Path, *, follow_link: bool = False) -> None:
-    """Raise OSError if there is something else than a regular file at the path, such as a named pipe.
+    """Raise IrregularFileError if there is something else than a regular file at the path.
 
     Args:
         path: the file. It may be missing.
@@ -55,18 +59,18 @@ def check_regular_file(path: str | Path, *, follow_link: bool = False) -> None:
 
 
 def check_regular(mode: int, path: str | Path) -> None:
-    """Raise OSError if `mode` (see os.stat_result.st_mode) is not that of a regular file. `path` is named."""
+    """Raise IrregularFileError, which names `path`, unless a regular file has `mode` (st_mode)."""
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         advice = "replace it by a copy of the file" if stat.S_ISLNK(mode) else "move it away"
         code = errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL
-        raise OSError(code, f"expected a regular file, found {kind}; {advice}", os.fspath(path))
+        raise IrregularFileError(code, f"expected a regular file, found {kind}; {advice}", os.fspath(path))
 
 
 def make_folder(path: Path) -> None:
-    """Create a directory if it is missing. Raises OSError if there is a link at its path."""
+    """Create a directory if it is missing. Raises IrregularFileError if there is a link at its path."""
     path.mkdir(exist_ok=True)
     if path.is_symlink():
-        raise OSError(
+        raise IrregularFileError(
             errno.ELOOP, "expected a directory, found a symbolic link; remove the link", os.fspath(path)
         )
