@@ -42,8 +42,8 @@ INNER_LAYERS = {
     ),
     "logdir": (
         *("discovery", "remote_starts", "directory_state", "cluster_metadata", "known_topics", "create"),
-        *("partition_candidates", "selection", "live_directory", "internal_tables"),
-        *("live_logdir", "followed_logdir", "logdir"),
+        *("catalog", "selection", "live_directory", "internal_tables"),
+        *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
     ),
 }
@@ -61,8 +61,6 @@ UPWARD = {
     ("log.segment_slices", "log.replicas.merged_source"),
     ("log.segment_slices", "log.replicas.read_repair"),
     ("log.verification", "log"),
-    ("logdir.partition_candidates", "logdir.selection"),
-    ("logdir.selection", "logdir.logdir"),
 }
 """Imports of a higher layer within these packages: (importing, imported). Only remove from this table."""
 
@@ -76,10 +74,6 @@ CIRCLES = (
         *("log.live.live_log", "log.live.log_follower", "log.live.partition_follower", "log.partition_log"),
         *("log.reading.latest", "log.reading.log_range", "log.reading.log_scan", "log.reading.reader"),
         "log.replicas.merged_log",
-    },
-    {
-        *("logdir.followed_logdir", "logdir.live_logdir", "logdir.logdir"),
-        *("logdir.partition_candidates", "logdir.selection"),
     },
 )
 """Modules of these packages that import each other in a circle. Only remove from this table."""

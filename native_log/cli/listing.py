@@ -15,7 +15,8 @@ from native_log.errors import KafkaLogError
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state
 from native_log.logdir import PartitionKind
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.logdir.verification import verify_partitions
 from native_log.policies import describe_policy
 from native_log.sizes import format_count, format_size

@@ -14,7 +14,8 @@ from native_log.cli.runner import print_error
 from native_log.logdir.recovery import controller_partitions, recover
 from native_log.logdir.recovery_report import PartitionRecovery, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.logdir.verification import problem_row, verify_partitions
 from native_log.sizes import format_count
 

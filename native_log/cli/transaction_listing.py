@@ -12,7 +12,8 @@ from native_log.cli.progress import report_progress
 from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError, KafkaLogError
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.reporting.batches import last_time_ms
 from native_log.reporting.transactions import all_open_transactions
 from native_log.retention.decisions import duration

@@ -6,12 +6,12 @@
 | live_logdir, live_directory | LiveLogDir: log directories that are kept up to date |
 | followed_logdir | follow partitions: those that exist, and those that appear later |
 | discovery | find partition directories |
-| partition_candidates | select the directories to read, if several contain the same partition |
+| catalog | the partition directories that were found, and the ones that are read |
 | directory_state | the state of one log directory: checkpoints, lock, clean shutdown |
 | create | create log directories, topics and partitions |
 | known_topics, cluster_metadata | the stored configurations of topics |
 | internal_tables | Kafka's internal topics as tables |
-| selection | select partitions by topic and number |
+| selection, selected_partitions | select partitions by topic and number |
 | maintenance | open and lock log directories for changes, and select what may be changed |
 | verification, recovery, reindexing | verify, recover and reindex for many partitions |
 | recovery_report | the rows of the report of a recovery |

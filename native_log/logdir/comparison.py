@@ -16,7 +16,8 @@ from native_log.log.replicas.copies import inspect_copy
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import without_doubtful_batches
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
 

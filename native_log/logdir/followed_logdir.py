@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from native_log.arguments import HighWatermark, IsolationLevel
     from native_log.log.reading.log_range import ReadArguments
+    from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.partition_candidates import PartitionKey
 
 logger = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from native_log.arguments import HighWatermark
-from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
-from native_log.logdir.discovery import find_partitions, local_paths
-from native_log.logdir.live_directory import LiveDirectory
-from native_log.logdir.partition_candidates import (
+from native_log.logdir.catalog import (
+    Catalog,
     PartitionCandidates,
     PartitionKey,
     open_copy_of,
 )
+from native_log.logdir.discovery import find_partitions, local_paths
+from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import file_version
@@ -93,8 +93,7 @@ class LiveLogDir:
         self._given: dict[Path, Discovery] = {}
         self._discoveries: dict[Path, Discovery] = {}
         self._directories: dict[Path, LiveDirectory] = {}
-        self._candidates = PartitionCandidates({}, (), ())
-        self._partitions: dict[PartitionKey, PartitionDir] = {}
+        self._catalog = Catalog(self.paths, PartitionCandidates({}, (), ()), {})
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
@@ -112,14 +111,11 @@ class LiveLogDir:
 
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic, internal topics included, sorted."""
-        topics: dict[str, list[int]] = {}
-        for topic, partition in self._partitions:
-            topics.setdefault(topic, []).append(partition)
-        return topics
+        return self._catalog.topics()
 
     def partitions(self) -> list[PartitionDir]:
         """Return the partition directories that are read, sorted by topic and partition."""
-        return list(self._partitions.values())
+        return list(self._catalog.partitions.values())
 
     def partition(self, topic: str, partition: int) -> LiveLog:
         """Return the log of one partition. It is opened by the first call, and then kept up to date.
@@ -130,12 +126,9 @@ class LiveLogDir:
         key = topic, partition
         known = self._logs.get(key)
         if known is None:
-            if key not in self._partitions:
-                raise UnknownTopicOrPartitionError(
-                    self._candidates.unknown_message(topic, partition, self.topics()),
-                    path=", ".join(map(str, self.paths)),
-                )
-            known = self._logs[key] = self._open(self._partitions[key])
+            if key not in self._catalog.partitions:
+                raise self._catalog.unknown(topic, partition)
+            known = self._logs[key] = self._open(self._catalog.partitions[key])
         return known.log
 
     def refresh(self, keys: Iterable[PartitionKey] | None = None) -> LogDirChange:
@@ -151,7 +144,7 @@ class LiveLogDir:
             FileNotFoundError: a log directory was removed.
             PermissionError, OSError, KafkaLogError: as when the logs are opened.
         """
-        before = self._partitions
+        before = self._catalog.partitions
         is_found = self._discover()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
@@ -163,7 +156,7 @@ class LiveLogDir:
             # A write may have begun meanwhile: then the logs may contain a part of it.
             directory.refresh_unfinished()
         changes = {key: self._publish(self._logs[key]) for key in changed}
-        after = self._partitions
+        after = self._catalog.partitions
         return LogDirChange(
             tuple(key for key in after if key not in before) if after is not before else (),
             tuple(key for key in before if key not in after) if after is not before else (),
@@ -184,7 +177,8 @@ class LiveLogDir:
                 removed.add(key)
         if removed:
             self._versions.clear()  # list the log directories again with the next refresh
-            self._partitions = {key: path for key, path in self._partitions.items() if key not in removed}
+            left = {key: path for key, path in self._catalog.partitions.items() if key not in removed}
+            self._catalog = replace(self._catalog, partitions=left)
             self._logs = {key: log for key, log in self._logs.items() if key not in removed}
         return changed
 
@@ -217,21 +211,22 @@ class LiveLogDir:
     def _select(self) -> None:
         """Choose the directories to read, and give up the logs of others."""
         states = {path: directory.state for path, directory in self._directories.items()}
-        before = self._candidates.candidates
-        self._candidates = PartitionCandidates.of(
+        before = self._catalog.found.candidates
+        found = PartitionCandidates.of(
             self._discoveries.values(), states, include_deleted=self._include_deleted
         )
-        candidates = self._candidates.candidates
+        self._catalog = replace(self._catalog, found=found)
+        candidates = found.candidates
         known = {
             key: directory
-            for key, directory in self._partitions.items()
+            for key, directory in self._catalog.partitions.items()
             if key in candidates and before.get(key) == candidates[key]
         }
-        chosen = self._candidates.choose(self._open_copy, candidates.keys() - known.keys())
+        chosen = found.choose(self._open_copy, candidates.keys() - known.keys())
         partitions = dict(sorted({**known, **chosen}.items()))
-        if partitions == self._partitions:
+        if partitions == self._catalog.partitions:
             return
-        self._partitions = partitions
+        self._catalog = replace(self._catalog, partitions=partitions)
         for key, opened in list(self._logs.items()):
             if key not in partitions:
                 del self._logs[key]

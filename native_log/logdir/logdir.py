@@ -19,12 +19,18 @@ from native_log.errors import (
     EmptyLogDirError,
     KafkaLogError,
     TopicExistsError,
-    UnknownTopicOrPartitionError,
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.local_log import LocalLog
 from native_log.log.reading.columns import check_mode, record_schema
+from native_log.logdir.catalog import (
+    Catalog,
+    PartitionCandidates,
+    PartitionKey,
+    copies_among,
+    open_copy_of,
+)
 from native_log.logdir.create import (
     assign_log_dirs,
     check_topic,
@@ -39,12 +45,6 @@ from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
-from native_log.logdir.partition_candidates import (
-    PartitionCandidates,
-    PartitionKey,
-    copies_among,
-    open_copy_of,
-)
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.policies import Gaps, explain_gaps
@@ -125,20 +125,19 @@ class LogDir(InternalTables):
         remote_starts = RemoteStarts(log_dirs)
         for log_dir in log_dirs:
             self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts)
-        self._candidates = PartitionCandidates.of(
-            discoveries, self._directories, include_deleted=include_deleted
-        )
-        if not self._candidates.candidates and not allow_empty:
-            raise EmptyLogDirError(self._candidates.empty_message, path=", ".join(map(str, self.paths)))
+        found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
+        if not found.candidates and not allow_empty:
+            raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
         self._copies: dict[PartitionKey, list[PartitionDir]] = {}
         self._merged: dict[PartitionKey, MergedSource] = {}
         if replicas == "merge":
-            candidates = self._candidates.candidates
+            candidates = found.candidates
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
-            self._partitions = {key: copies[0] for key, copies in self._copies.items()}
+            partitions = {key: copies[0] for key, copies in self._copies.items()}
         else:
-            self._partitions = self._candidates.choose(self._open_copy)
+            partitions = found.choose(self._open_copy)
+        self._catalog = Catalog(self.paths, found, partitions)
 
     @classmethod
     def create(
@@ -206,8 +205,8 @@ class LogDir(InternalTables):
             )
         paths = create_partitions(assign_log_dirs(list(self._directories), partitions), topic, uuid, settings)
         created = [PartitionDir(topic, i, path, PartitionKind.NORMAL) for i, path in enumerate(paths)]
-        self._partitions.update({directory.key: directory for directory in created})
-        self._partitions = {key: self._partitions[key] for key in sorted(self._partitions)}
+        read = {**self._catalog.partitions, **{directory.key: directory for directory in created}}
+        self._catalog = replace(self._catalog, partitions=dict(sorted(read.items())))
         if config:
             self._created_configs[topic] = dict(config)
             logger.warning(
@@ -266,19 +265,16 @@ class LogDir(InternalTables):
 
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic, internal topics included, sorted."""
-        topics: dict[str, list[int]] = {}
-        for topic, partition in self._partitions:
-            topics.setdefault(topic, []).append(partition)
-        return topics
+        return self._catalog.topics()
 
     def partitions(self) -> list[PartitionDir]:
         """Return the partition directories that are read, sorted by topic and partition."""
-        return list(self._partitions.values())
+        return list(self._catalog.partitions.values())
 
     @property
     def ignored(self) -> tuple[PartitionDir, ...]:
         """The `-delete`, `-stray` and `-future` directories that are not read."""
-        return self._candidates.ignored
+        return self._catalog.found.ignored
 
     def partition(
         self, topic: str, partition: int, *, config: Mapping[str, object] | None = None
@@ -305,9 +301,9 @@ class LogDir(InternalTables):
         text("topic", topic)
         partition = integer("partition", partition)
         try:
-            directory = self._partitions[topic, partition]
+            directory = self._catalog.partitions[topic, partition]
         except KeyError:
-            raise self._unknown(topic, partition) from None
+            raise self._catalog.unknown(topic, partition) from None
         if len(self._copies.get(directory.key, ())) > 1:
             return self._open_merged(directory.key)
         return self._open(directory, config).owned_by(self)
@@ -317,9 +313,9 @@ class LogDir(InternalTables):
 
         Raises UnknownTopicOrPartitionError.
         """
-        if (topic, partition) not in self._partitions:
-            raise self._unknown(topic, partition)
-        return self._copies.get((topic, partition)) or [self._partitions[topic, partition]]
+        if (topic, partition) not in self._catalog.partitions:
+            raise self._catalog.unknown(topic, partition)
+        return self._copies.get((topic, partition)) or [self._catalog.partitions[topic, partition]]
 
     def all_copies(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
         """Return all directories that contain the given partitions, also those that are not read.
@@ -330,7 +326,7 @@ class LogDir(InternalTables):
         return [
             directory
             for partition in partitions
-            for directory in self._candidates.all_of(partition.key) or [partition]
+            for directory in self._catalog.found.all_of(partition.key) or [partition]
         ]
 
     def lag_end_offset(self, log: PartitionLog) -> int:
@@ -479,10 +475,6 @@ class LogDir(InternalTables):
 
         logs = FollowedLogDir(live, select, starts, isolation_level, options)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
-
-    def _unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
-        message = self._candidates.unknown_message(topic, partition, self.topics())
-        return UnknownTopicOrPartitionError(message, path=", ".join(map(str, self.paths)))
 
     def _live(self) -> LiveLogDir:
         if any(len(copies) > 1 for copies in self._copies.values()):

@@ -9,7 +9,8 @@ from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, Partitio
 from native_log.checkpoints.write_session import WriteSession
 from native_log.errors import InvalidTopicError
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 
 if TYPE_CHECKING:
     import os

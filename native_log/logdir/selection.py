@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 from native_log.arguments import topic_names
 from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
 from native_log.errors import UnknownTopicOrPartitionError
+from native_log.logdir.catalog import unknown_topic_message
 from native_log.logdir.discovery import join_names
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.logdir import LogDir
 
 logger = logging.getLogger(__name__)
 
@@ -100,17 +100,6 @@ class PartitionSelection:
             )
 
 
-def unknown_topic_message(topic: str, existing: Iterable[str], others: Iterable[PartitionDir]) -> str:
-    """Say that a topic does not exist, and what exists. The arguments are those of `check_topics`."""
-    kinds = sorted({f"-{directory.kind}" for directory in others if directory.topic == topic})
-    if kinds:
-        return (
-            f"topic {topic} has only {' and '.join(kinds)} directories here; to read them, give their own "
-            "paths, or use include_deleted for -delete and -stray"
-        )
-    return f"there is no topic {topic}, but {join_names(sorted(existing)) or 'no topics at all'}"
-
-
 def filter_partitions(
     partitions: Iterable[PartitionDir],
     selection: PartitionSelection,
@@ -153,24 +142,6 @@ def filter_partitions(
         )
     _check_numbers(in_topics, selection.numbers, paths)
     return [directory for directory in in_topics if selection.includes(*directory.key)]
-
-
-def select_partitions(
-    log_dir: LogDir,
-    selection: PartitionSelection,
-    *,
-    kinds: Collection[PartitionKind] = ALL_KINDS,
-    required: bool = False,
-) -> list[PartitionDir]:
-    """Return the selected ones of the partitions that a LogDir reads: see `filter_partitions`."""
-    return filter_partitions(
-        log_dir.partitions(),
-        selection,
-        kinds=kinds,
-        ignored=log_dir.ignored,
-        paths=log_dir.paths,
-        required=required,
-    )
 
 
 def internal_topics(partitions: Iterable[PartitionDir], paths: Collection[Path]) -> frozenset[str]:

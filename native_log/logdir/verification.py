@@ -14,7 +14,8 @@ from native_log.log.gaps import DOUBT
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.policies import explain_gaps
 from native_log.progress import Progress
 from native_log.sizes import format_count

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import native_log
 from native_log.arguments import optional_integer
 from native_log.logdir import LogDir
-from native_log.logdir.selection import PartitionSelection, select_partitions
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection
 from native_log.reporting.figures import Extent
 from native_log.reporting.survey import survey
 from native_log.system import current_ms

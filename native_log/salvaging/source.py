@@ -23,10 +23,10 @@ from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
+from native_log.logdir.catalog import PartitionCandidates, open_copy_of
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
-from native_log.logdir.partition_candidates import PartitionCandidates, open_copy_of
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps

@@ -221,7 +221,8 @@ def cat(
 
     from native_log.cli.records import RecordQuery, print_records
     from native_log.logdir import LogDir
-    from native_log.logdir.selection import PartitionSelection, internal_topics, select_partitions
+    from native_log.logdir.selected_partitions import select_partitions
+    from native_log.logdir.selection import PartitionSelection, internal_topics
 
     record_filter = _record_filter(from_ms, until_ms, keys, prefixes, key_encoding, headers, header_prefixes)
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)

@@ -1,4 +1,4 @@
-"""Select the partition directories to read, among those that were found in several log directories."""
+"""The partition directories that were found in log directories, and the ones that are read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import PartitionKind
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
 from native_log.log.local_log import LocalLog
 from native_log.log.replicas.last_batch import believed_end
 from native_log.logdir.discovery import join_names
-from native_log.logdir.selection import unknown_topic_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,6 +112,33 @@ class PartitionCandidates:
 
 
 @dataclass(frozen=True, slots=True)
+class Catalog:
+    """What was found at some paths, and what is read of it.
+
+    Attributes:
+        paths: the paths that the user gave: log directories or partition directories.
+        found: all directories.
+        partitions: the directory that is read for each partition, sorted.
+    """
+
+    paths: Sequence[Path]
+    found: PartitionCandidates
+    partitions: Mapping[PartitionKey, PartitionDir]
+
+    def topics(self) -> dict[str, list[int]]:
+        """Return the partitions of each topic, internal topics included, sorted."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self.partitions:
+            topics.setdefault(topic, []).append(partition)
+        return topics
+
+    def unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
+        """Return the error for a partition that is not read. It says which partitions exist."""
+        message = self.found.unknown_message(topic, partition, self.topics())
+        return UnknownTopicOrPartitionError(message, path=", ".join(map(str, self.paths)))
+
+
+@dataclass(frozen=True, slots=True)
 class _Choice:
     """The directory that is read for a partition, and the other copies.
 
@@ -206,3 +232,14 @@ def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:
     if kind is PartitionKind.NORMAL:
         return True
     return include_deleted and kind is not PartitionKind.FUTURE
+
+
+def unknown_topic_message(topic: str, existing: Iterable[str], others: Iterable[PartitionDir]) -> str:
+    """Say that a topic does not exist, and what exists. `others` are directories that are not read."""
+    kinds = sorted({f"-{directory.kind}" for directory in others if directory.topic == topic})
+    if kinds:
+        return (
+            f"topic {topic} has only {' and '.join(kinds)} directories here; to read them, give their own "
+            "paths, or use include_deleted for -delete and -stray"
+        )
+    return f"there is no topic {topic}, but {join_names(sorted(existing)) or 'no topics at all'}"
