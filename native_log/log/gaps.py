@@ -40,12 +40,16 @@ def gaps_between(batches: pa.RecordBatch, expected: int) -> Iterator[tuple[Offse
         expected: the offset that should come first.
     """
     positions = int64s(batches, "position")
+    bases = batches.column("baseOffset")
+    first = bases[0].as_py()
+    if first is not None and first > expected:
+        yield OffsetSpan(expected, first), positions[0]
+    if batches.num_rows == 1:  # between damaged ranges, where Arrow's functions would take most of the time
+        return
     lasts = batches.column("lastOffset")
-    firsts = pc.coalesce(batches.column("baseOffset"), lasts)
+    firsts = pc.coalesce(bases, lasts)
     # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
-    is_known = batches.column("baseOffset").is_valid()
-    if is_known[0].as_py() and firsts[0].as_py() > expected:
-        yield OffsetSpan(expected, firsts[0].as_py()), positions[0]
+    is_known = bases.is_valid()
     is_gap = pc.and_(is_known[1:], pc.greater(firsts[1:], pc.add(lasts[:-1], 1)))
     for index in pc.indices_nonzero(is_gap).to_pylist():
         yield OffsetSpan(lasts[index].as_py() + 1, firsts[index + 1].as_py()), positions[index + 1]

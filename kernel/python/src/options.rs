@@ -1,5 +1,5 @@
-//! The options of native_log.records.options, which documents them: the same names and fields. Each is read from the
-//! attributes of the Python value at every call.
+//! The options of native_log.records.options and native_log.records.compaction, which document them: the same names and
+//! fields. Each is read from the attributes of the Python value at every call.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
