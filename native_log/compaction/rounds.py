@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from native_log.config import LogConfig
-    from native_log.log import PartitionLog
+    from native_log.log import PartitionCheckpoints, PartitionLog
     from native_log.segment.segment import LogSegment
 
 _LAST_TIME_MS = 2**63 - 1
@@ -81,6 +81,7 @@ class Round:
             records with the same key.
         now_ms: the time from which ages are measured.
         delete_horizon_ms: the delete horizon for batches with tombstones that have none yet.
+        checkpoints: those with which the log was opened.
         aborted: the aborted transactions that have data in the round, packed as for `records.decode`.
         groups: all segments below `end_offset`, in offset order.
     """
@@ -94,6 +95,7 @@ class Round:
     delete_horizon_ms: int
     index_interval_bytes: int
     max_batch_bytes: int
+    checkpoints: PartitionCheckpoints
     aborted: bytes
     groups: tuple[Group, ...]
 
@@ -121,6 +123,7 @@ class Round:
             "read_uncommitted",
             slices,
             self.max_batch_bytes,
+            self.checkpoints,
         )
 
 
@@ -212,6 +215,7 @@ def plan_round(
         min(now_ms + config.delete_retention_ms, _LAST_TIME_MS),
         config.index_interval_bytes,
         log.max_batch_bytes,
+        log.checkpoints,
         pack_ranges(sorted(map(_aborted_range, aborted))),
         groups,
     )

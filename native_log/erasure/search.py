@@ -105,6 +105,7 @@ def search_log(
             "read_uncommitted",
             (SegmentSlice.of(segment, 0, end),),
             log.max_batch_bytes,
+            log.checkpoints,
         )
         for records in _join_batches(_read(whole_segment, columns), len(selection.keys)):
             mask = selection.mask(records)

@@ -148,6 +148,7 @@ class PartitionLog(LocalLog):
                 isolation_level,
                 slices,
                 self.max_batch_bytes,
+                self.checkpoints,
                 earlier,
                 log.merged,
             )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from native_log.arguments import IsolationLevel
+    from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.replicas.merged_source import MergedSource
     from native_log.records import OffsetOrder
     from native_log.storage import DataFile
@@ -166,6 +167,7 @@ class SlicedRange:
         slices: the byte ranges of the segments, in order. In those of a merged log, damage is
             not replaced yet: see `readable_slices`.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+        checkpoints: those with which the log was opened, so that a reader can open it again in the same way.
         earlier: the last segments before that of the first slice, at most EARLIER_SEGMENTS. If a segment has
             disappeared, they show whether it was merged into an earlier one, or lost.
         merged: the whole merged log, if the range is one of a merged log.
@@ -179,6 +181,7 @@ class SlicedRange:
     isolation_level: IsolationLevel
     slices: tuple[SegmentSlice, ...]
     max_batch_bytes: int
+    checkpoints: PartitionCheckpoints
     earlier: tuple[SegmentId, ...] = ()
     merged: MergedSource | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,20 @@ def test_last_batch_with_a_wrong_crc(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0), batch(3), last, batch(9)]})
     with pytest.raises(CorruptRecordError, match="CRC") as raised:
         list(PartitionLog.open(tmp_path).read())
+    assert (raised.value.position, raised.value.offset) == (2 * len(batch(0)), 6)
+
+
+def test_a_damaged_last_batch_in_a_file_that_is_replaced_during_a_read(tmp_path: Path) -> None:
+    """A reader opens the log again, with the same checkpoints, and then finds the same end."""
+    last = bytearray(batch(6))
+    last[-1] ^= 1
+    write_log(tmp_path, {0: [batch(0), batch(3), last]})
+    planned = pickle.loads(pickle.dumps(PartitionLog.open(tmp_path, checkpoints=CLEAN).range()))
+    path = tmp_path / file_name(0, "log")
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    (tmp_path / "copy").rename(path)
+    with pytest.raises(CorruptRecordError, match="CRC") as raised:
+        list(planned.read())
     assert (raised.value.position, raised.value.offset) == (2 * len(batch(0)), 6)
 
 

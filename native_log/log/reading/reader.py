@@ -275,7 +275,11 @@ class Reader:
         from native_log.log.local_log import LocalLog
 
         return LocalLog.open(
-            range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
+            range.path,
+            topic=range.topic,
+            partition=range.partition,
+            checkpoints=range.checkpoints,
+            max_batch_bytes=range.max_batch_bytes,
         )
 
     def _on_lost_marker(self, damaged: DamagedRange) -> None:

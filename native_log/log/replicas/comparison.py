@@ -143,6 +143,7 @@ def _rows(log: LocalLog, start: int, end: int) -> Iterator[tuple[object, ...]]:
         "read_uncommitted",
         slices,
         log.max_batch_bytes,
+        log.checkpoints,
     )
     for batch in located.read(_RECORD_COLUMNS, mode="dropMalformed"):
         columns = (

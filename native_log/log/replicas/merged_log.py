@@ -77,6 +77,7 @@ class MergedLog(PartitionLog):
             "read_uncommitted",
             whole_log(source, logs),
             max_batch_bytes,
+            source.checkpoints,
             merged=source,
         )
         return log
