@@ -51,7 +51,6 @@ INNER_LAYERS = {
 above them all."""
 
 UPWARD = {
-    ("log.largest_timestamp", "log"),
     ("log.live.live_log", "log.partition_log"),
     ("log.local_log", "log.reading.location_cache"),
     ("log.local_log", "log.reading.offset_lookup"),
@@ -60,7 +59,6 @@ UPWARD = {
     ("log.replicas.merged_log", "log.partition_log"),
     ("log.segment_slices", "log.replicas.merged_source"),
     ("log.segment_slices", "log.replicas.read_repair"),
-    ("log.verification", "log"),
 }
 """Imports of a higher layer within these packages: (importing, imported). Only remove from this table."""
 

@@ -10,7 +10,7 @@ from native_log.segment.scan import max_batch_timestamp_ms
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    from native_log.log import PartitionLog
+    from native_log.log.partition_log import PartitionLog
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 

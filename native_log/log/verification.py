@@ -36,7 +36,7 @@ from native_log.storage import DataFile, read_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from native_log.log import PartitionLog
+    from native_log.log.partition_log import PartitionLog
     from native_log.segment.health import IndexHealth
     from native_log.segment.scan import Batch
     from native_log.segment.segment import LogSegment
