@@ -18,6 +18,7 @@ from native_log.log.replicas.state import without_doubtful_batches
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
+from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
 
@@ -144,8 +145,8 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
     if not logs:
         return
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
-        is_compacted = log_dir.may_be_compacted(partition.topic, partition.partition)
-        inspected = list(pool.map(inspect_copy, logs, repeat(is_compacted)))
+        gaps = log_dir.explain_gaps(partition.topic, partition.partition)
+        inspected = list(pool.map(inspect_copy, logs, repeat(gaps is not Gaps.UNEXPLAINED)))
     states = without_doubtful_batches(logs, [copy.state for copy in inspected])
     inspected = [replace(copy, state=state) for copy, state in zip(inspected, states, strict=True)]
     plan = plan_merge(states)

@@ -341,10 +341,10 @@ class LogDir(InternalTables):
             return end
         return max(log.local_log_start_offset, min(saved, end))
 
-    def may_be_compacted(self, topic: str, partition: int) -> bool:
-        """Return whether compaction may have removed records from one of the copies of a partition."""
-        facts = map(self.topic_facts, self.copies(topic, partition))
-        return any(explain_gaps(each) is not Gaps.UNEXPLAINED for each in facts)
+    def explain_gaps(self, topic: str, partition: int) -> Gaps:
+        """Return whether compaction explains offsets that no batch of a partition's copies has."""
+        found = {explain_gaps(self.topic_facts(copy)) for copy in self.copies(topic, partition)}
+        return next((gaps for gaps in (Gaps.COMPACTED, Gaps.UNKNOWN) if gaps in found), Gaps.UNEXPLAINED)
 
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
         """Open the log in one of `copies` or `all_copies`. Raises KafkaLogError, OSError."""
@@ -367,7 +367,7 @@ class LogDir(InternalTables):
                 ends.append(end)
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
-            self._merged[key] = merge(logs, ends, self.may_be_compacted(*key))
+            self._merged[key] = merge(logs, ends, self.explain_gaps(*key))
         return MergedLog.of(self._merged[key], *key, self._max_batch_bytes)
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:

@@ -9,6 +9,7 @@ from native_log.log.offset_span import OffsetSpan, union
 from native_log.log.replicas.slice_check import Damaged, Missing, SliceCheck
 from native_log.log.replicas.state import read_state
 from native_log.log.segment_slices import SegmentSlice
+from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def inspect_copy(log: LocalLog, is_compacted: bool = True) -> InspectedCopy:
     state = read_state(log)
     damaged: list[Damaged] = []
     missing: list[OffsetSpan] = []
-    slice_check = SliceCheck(str(log.path), log.max_batch_bytes, finds_gaps=True)
+    slice_check = SliceCheck(str(log.path), log.max_batch_bytes, Gaps.UNEXPLAINED)
     for checked in slice_check.check(_whole_segments(log), OffsetSpan(state.start_offset, MAX_OFFSET)):
         if isinstance(checked, Damaged):
             damaged.append(checked)

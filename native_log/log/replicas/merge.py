@@ -10,6 +10,7 @@ from native_log.errors import KafkaLogError
 from native_log.log.replicas.merged_source import merged_source
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state, without_doubtful_batches
+from native_log.policies import Gaps
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def merge(
-    logs: Sequence[LocalLog], end_offsets: Sequence[int | None], is_compacted: bool = True
+    logs: Sequence[LocalLog], end_offsets: Sequence[int | None], gaps: Gaps = Gaps.UNKNOWN
 ) -> MergedSource:
     """Return the merged log of several copies.
 
@@ -33,8 +34,8 @@ def merge(
     Args:
         logs: the copies, at least one.
         end_offsets: for each copy, the offset from which on an unfinished write left records; None: none.
-        is_compacted: whether compaction may have removed records. Otherwise offsets that no batch of a copy
-            has are missing, and are read from other copies.
+        gaps: whether compaction explains offsets that no batch of a copy has. If not, they are missing, and
+            are read from other copies. If that is unknown, a warning is logged where they are read.
 
     Raises:
         KafkaLogError: the copies have different topic ids.
@@ -45,7 +46,7 @@ def merge(
         states = without_doubtful_batches(logs, list(pool.map(read_state, logs, end_offsets)))
     plan = plan_merge(states)
     _report(plan, logs, states)
-    return merged_source(plan, logs, states, is_compacted)
+    return merged_source(plan, logs, states, gaps)
 
 
 def _check_topic_ids(logs: Sequence[LocalLog]) -> None:

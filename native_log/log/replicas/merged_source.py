@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from native_log.log.local_log import LocalLog
     from native_log.log.replicas.plan import CopyState, MergePlan
     from native_log.log.segment_slices import SegmentSlice
+    from native_log.policies import Gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class MergedSource:
         copies: all copies that were merged, best first, each with the offsets that agree with the merged log.
         clean: the directories among them that a broker shut down cleanly.
         ranges: the copy of each offset, in the order of offsets and without gaps.
-        fills_gaps: whether offsets that no batch of a copy has are read from other copies, because compaction
-            cannot have removed them.
+        gaps: whether compaction explains offsets that no batch of a copy has. If not, they are read from
+            other copies.
         log_start_offset: the first offset.
         log_end_offset: the offset after the last record.
         has_damaged_end: whether the copy of the last range continues with damaged batches that no copy has.
@@ -48,7 +49,7 @@ class MergedSource:
     copies: tuple[CopyRange, ...]
     clean: tuple[str, ...]
     ranges: tuple[CopyRange, ...]
-    fills_gaps: bool
+    gaps: Gaps
     log_start_offset: int
     log_end_offset: int
     has_damaged_end: bool
@@ -61,9 +62,9 @@ class MergedSource:
 
 
 def merged_source(
-    plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyState], is_compacted: bool
+    plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyState], gaps: Gaps
 ) -> MergedSource:
-    """Return the merged log that is planned. `logs` and `is_compacted` are those of `merge`."""
+    """Return the merged log that is planned. `logs` and `gaps` are those of `merge`."""
     paths = [str(log.path) for log in logs]
     checkpoints = [log.checkpoints for log in logs]
     known = [
@@ -84,7 +85,7 @@ def merged_source(
         ),
         tuple(path for path, own in zip(paths, checkpoints, strict=True) if own.clean_shutdown),
         tuple(CopyRange(paths[span.copy], span.start_offset, span.end_offset) for span in plan.spans),
-        not is_compacted,
+        gaps,
         plan.log_start_offset,
         plan.log_end_offset,
         has_damaged_end,

@@ -9,8 +9,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from native_log.log.gaps import DOUBT
 from native_log.log.offset_span import OffsetSpan
-from native_log.log.replicas.slice_check import Damaged, Intact, SliceCheck, join_slices
+from native_log.log.replicas.slice_check import Damaged, Gap, Intact, SliceCheck, join_slices
+from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import int32s, int64s
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
+
+_MOST_GAP_LOOKUPS = 100
+"""In how many gaps of a range records of other copies are looked for. A compacted log has very many."""
 
 
 def repair(range: SlicedRange, source: MergedSource) -> Iterator[SegmentSlice]:
@@ -46,9 +51,10 @@ class _ReadRepair:
     def __init__(self, range: SlicedRange, source: MergedSource) -> None:
         self._range = range
         self._source = source
-        self._slice_check = SliceCheck(range.path, range.max_batch_bytes, source.fills_gaps)
+        self._slice_check = SliceCheck(range.path, range.max_batch_bytes, source.gaps)
         self._logs: dict[str, LocalLog] = {}
         self._reported: set[str | None] = set()
+        self._gap_lookups = _MOST_GAP_LOOKUPS
 
     def slices(self) -> Iterator[SegmentSlice]:
         """See `repair`."""
@@ -66,6 +72,9 @@ class _ReadRepair:
         for checked in self._slice_check.check(self._range.slices, span):
             if isinstance(checked, Intact):
                 yield checked.slice, False
+                continue
+            if isinstance(checked, Gap):
+                self._look_into(checked)
                 continue
             directory = checked.slice.directory if isinstance(checked, Damaged) else None
             replacements, unavailable = self._replace(checked.lost, directory)
@@ -110,7 +119,7 @@ class _ReadRepair:
         Then the bytes held no other batch. Of a compacted topic, the offsets that are damaged in all copies
         are gaps between batches in that case.
         """
-        if self._source.fills_gaps:
+        if self._source.gaps is Gaps.UNEXPLAINED:
             return False
         size = sum(self._batch_bytes(part, damaged.lost) for part in replacements)
         return size == damaged.slice.size_bytes
@@ -149,7 +158,7 @@ class _ReadRepair:
         for checked in self._slice_check.check(located, held):
             if isinstance(checked, Intact):
                 slices.append(checked.slice)
-            elif not checked.lost.is_empty:
+            elif not isinstance(checked, Gap) and not checked.lost.is_empty:
                 lacking.append(checked.lost)
         return slices, lacking
 
@@ -165,6 +174,25 @@ class _ReadRepair:
                 max_batch_bytes=self._range.max_batch_bytes,
             )
         return self._logs[path]
+
+    def _look_into(self, gap: Gap) -> None:
+        """Warn of the first gap in which another copy has records. They are not read."""
+        if not self._gap_lookups:
+            return
+        self._gap_lookups -= 1
+        for copy in self._source.copies:
+            if copy.path == gap.directory:
+                continue
+            slices, _ = self._supply(copy, gap.span)
+            if any(self._batch_bytes(part, gap.span) for part in slices):
+                logger.warning(
+                    "%s: offsets %d to %d have no records, but %s has some, which are not read. %s; compare "
+                    "the copies with kafkalog diff",
+                    *(gap.directory or self._range.path, gap.span.start_offset, gap.span.end_offset - 1),
+                    *(copy.path, DOUBT),
+                )
+                self._gap_lookups = 0
+                return
 
     def _report(self, checked: Damaged | Missing) -> None:
         """Log the first replacement for each copy with damage, and the first one of missing offsets."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.log.gaps import gaps_between
 from native_log.log.offset_span import OffsetSpan
+from native_log.policies import Gaps
 from native_log.records import Scanned
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup
@@ -66,7 +67,25 @@ class Missing:
         return self.lost.is_empty
 
 
-CheckedPart = Intact | Damaged | Missing
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that no batch has, which compaction may have removed: the topic's policy is unknown.
+
+    Attributes:
+        directory: the partition directory; None: that of slices without a directory of their own.
+        span: the offsets.
+    """
+
+    directory: str | None
+    span: OffsetSpan
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no offsets."""
+        return self.span.is_empty
+
+
+CheckedPart = Intact | Damaged | Missing | Gap
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +95,18 @@ class SliceCheck:
     Attributes:
         directory: the partition directory of slices without a directory of their own.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
-        finds_gaps: whether offsets that no batch has are missing. Compaction cannot have removed them.
+        gaps: whether compaction explains offsets that no batch has. If not, they are `Missing`; if that is
+            unknown, they are a `Gap` in intact bytes.
     """
 
     directory: str
     max_batch_bytes: int
-    finds_gaps: bool
+    gaps: Gaps
+
+    @property
+    def finds_missing(self) -> bool:
+        """Whether offsets that no batch has are missing."""
+        return self.gaps is Gaps.UNEXPLAINED
 
     def check(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[CheckedPart]:
         """Yield the bytes of the slices and the missing offsets, in the order of offsets.
@@ -101,13 +126,13 @@ class SliceCheck:
                 part.end_offset,
                 MAX_OFFSET if part.max_offset is None else part.max_offset,
             )
-            start = expected if self.finds_gaps else max(expected, part.first_offset)
+            start = expected if self.finds_missing else max(expected, part.first_offset)
             end = max(start, min(limits))
             for checked in self._check_slice(part, OffsetSpan(start, end)):
                 if not checked.is_empty:
                     yield checked
             expected = end
-        if self.finds_gaps and expected < span.end_offset:
+        if self.finds_missing and expected < span.end_offset:
             yield Missing(OffsetSpan(expected, span.end_offset))
 
     def _check_slice(self, part: SegmentSlice, span: OffsetSpan) -> Iterator[CheckedPart]:
@@ -128,17 +153,24 @@ class SliceCheck:
                     expected = max(expected, min(lost.end_offset, span.end_offset))
                     continue
                 if scanned.batches.num_rows:
-                    for gap, position in gaps_between(scanned.batches, expected) if self.finds_gaps else ():
-                        intact, rest = _cut(rest, position, gap.end_offset)
-                        yield Intact(intact)
-                        yield Missing(gap.intersection(span))
+                    gaps = gaps_between(scanned.batches, expected) if self.gaps is not Gaps.COMPACTED else ()
+                    for gap, position in gaps:
+                        if self.finds_missing:
+                            intact, rest = _cut(rest, position, gap.end_offset)
+                            yield Intact(intact)
+                            yield Missing(gap.intersection(span))
+                        else:
+                            yield Gap(part.directory, gap.intersection(span))
                     expected = max(expected, scanned.next_offset or 0)
                 if scanned.position - rest.start_position >= CHECKED_BYTES:
                     intact, rest = _cut(rest, scanned.position, scanned.next_offset or 0)
                     yield Intact(intact)
         yield Intact(rest)
-        if self.finds_gaps:
-            yield Missing(OffsetSpan(expected, span.end_offset))
+        after = OffsetSpan(expected, span.end_offset)
+        if self.finds_missing:
+            yield Missing(after)
+        elif self.gaps is Gaps.UNKNOWN:
+            yield Gap(part.directory, after)
 
 
 def join_slices(slices: Iterable[SegmentSlice]) -> Iterator[SegmentSlice]:

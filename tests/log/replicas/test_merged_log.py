@@ -18,6 +18,7 @@ from native_log.log import PartitionCheckpoints
 from native_log.log.replicas import slice_check
 from native_log.log.replicas.merge import merge
 from native_log.log.replicas.merged_log import MergedLog
+from native_log.policies import Gaps
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
 from tests.log.support import write_log
@@ -53,9 +54,38 @@ def test_gaps_of_a_compacted_topic_are_not_filled(tmp_path: Path) -> None:
     compacted = [*whole[:5], *whole[9:]]
     paths = [write_copy(tmp_path / name, log) for name, log in (("a", compacted), ("b", whole))]
     logs = [PartitionLog.open(path) for path in paths]
-    for is_compacted, expected in ((True, compacted), (False, whole)):
-        source = merge(logs, [None, None], is_compacted)
+    for gaps, expected in ((Gaps.COMPACTED, compacted), (Gaps.UNKNOWN, compacted), (Gaps.UNEXPLAINED, whole)):
+        source = merge(logs, [None, None], gaps)
         assert rows(MergedLog.of(source, "t", 0).read()) == rows_of(expected)
+
+
+@pytest.mark.parametrize("cut", [slice(5, 9), slice(2, 3), slice(12, 13)])
+@pytest.mark.parametrize("gaps", Gaps)
+def test_a_gap_that_another_copy_fills_is_a_warning_if_the_policy_is_unknown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, gaps: Gaps, cut: slice
+) -> None:
+    whole = batches(0, 20)
+    leader = [each for each in whole if each not in whole[cut]]
+    paths = [write_copy(tmp_path / name, log) for name, log in (("a", leader), ("b", whole))]
+    logs = [PartitionLog.open(path) for path in paths]
+    source = merge(logs, [None, None], gaps)
+    caplog.clear()
+    rows(MergedLog.of(source, "t", 0).read())
+    found = [message for message in caplog.messages if "are not read" in message]
+    assert len(found) == (gaps is Gaps.UNKNOWN)
+    if found:
+        first, last = rows_of(whole[cut])[0][0], rows_of(whole[cut])[-1][0]
+        assert found[0].startswith(
+            f"{paths[0]}: offsets {first} to {last} have no records, but {paths[1]} has"
+        )
+
+
+def test_equal_gaps_are_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    compacted = batches(0, 300)[::2]
+    for name in ("a", "b"):
+        write_copy(tmp_path / name, compacted, rolls=[60])
+    assert rows(merged(tmp_path / "a", tmp_path / "b").read()) == rows_of(compacted)
+    assert not [message for message in caplog.messages if "are not read" in message]
 
 
 def test_neighbors_that_are_damaged_in_different_copies_of_a_compacted_log(tmp_path: Path) -> None:
@@ -405,7 +435,7 @@ def test_only_batches_that_are_damaged_in_all_copies_are_lost(
             for number in numbers:
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
             logs.append(PartitionLog.open(directory))
-        source = merge(logs, [None] * len(logs), is_compacted=data.draw(st.booleans()))
+        source = merge(logs, [None] * len(logs), data.draw(st.sampled_from(Gaps)))
         with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
             read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*damaged)
@@ -426,7 +456,7 @@ def test_gaps_of_a_topic_that_is_not_compacted_are_filled(
             # A last batch after a gap is believed, because the log has reached it.
             checkpoints = PartitionCheckpoints(high_watermark=own[-1].offset + RECORDS)
             logs.append(PartitionLog.open(directory, checkpoints=checkpoints))
-        read, in_parts = read_in_parts(merge(logs, [None] * len(logs), is_compacted=False), data)
+        read, in_parts = read_in_parts(merge(logs, [None] * len(logs), Gaps.UNEXPLAINED), data)
     lost = set.intersection(*missing)
     assert read == in_parts == rows_of(b for number, b in enumerate(whole) if number - 1 not in lost)
 
