@@ -101,7 +101,9 @@ OPENING_NAMES = {"open", "FileIO", "fdopen", "memory_map", "OSFile", "mmap", "fr
 OPENING_NAMES |= {f"{verb}_{what}" for verb in ("read", "write") for what in ("bytes", "text")}
 OPENING_NAMES |= {"copyfile", "copy2", "copytree", "TemporaryFile", "NamedTemporaryFile", "mknod", "creat"}
 NO_FILES = {"PartitionLog", "LocalLog", "SegmentWriter", "type(self)", "directory", "partition"}
-"""What has a method `open` but is no file: a log, a segment, a partition's directory of the connector."""
+NO_FILES |= {"segment", "segment_slice", "last", "self", "self.segment"}
+"""What has a method `open` but is no file: a log, a segment, a slice, a partition's directory of the
+connector."""
 
 
 class Import(NamedTuple):

@@ -92,7 +92,7 @@ def put_keys(
             aborted=aborted,
             max_batch_bytes=range.max_batch_bytes,
         )
-        with segment_slice.to_segment(range.path).open_unchanged() as file:
+        with segment_slice.segment.open_unchanged() as file:
             cursor = BatchCursor(
                 file, segment_slice.start_position, segment_slice.end_position, segment_slice.order(file)
             )

@@ -12,7 +12,6 @@ from native_log.errors import LogNeedsRecoveryError
 from native_log.log.reading.log_range import LogRange
 from native_log.log.segment_slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
-from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +59,7 @@ def check_end(log: PartitionLog) -> None:
         return
     last = log.segments[-1]
     end = log.end_position(last)
-    with DataFile(str(last.path)) as file:
+    with last.open() as file:
         if not file.is_zero(end, file.size_bytes):
             raise LogNeedsRecoveryError(
                 f"expected a log that ends with a whole batch, found {file.size_bytes - end} bytes after the "

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from native_log.records import scan
 from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.scan import max_batch_timestamp_ms
-from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from native_log.log.partition_log import PartitionLog
@@ -65,7 +64,7 @@ def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
 
 def _scan_whole(segment: LogSegment) -> int:
     """Return the largest timestamp of a small segment; -1 if it has none, or if a part is damaged."""
-    with DataFile(str(segment.path)) as file:
+    with segment.open() as file:
         scanned = scan(file.read(0, segment.size_bytes), order=segment.offset_order(file))
     return max_batch_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 

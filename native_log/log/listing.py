@@ -16,7 +16,7 @@ from native_log.log.log_files import SegmentFiles, loadable_files, select_files,
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
-from native_log.storage import TICK_NS, DataFile, Window, is_file
+from native_log.storage import TICK_NS, Window, is_file
 from native_log.storage.opening import check_regular, check_regular_file
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
 
 def tail_of(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
     """Open the file of the last segment and find its end."""
-    with DataFile(f"{segment.directory}/{segment.log}") as file:
+    with segment.open() as file:
         return find_tail(
             segment, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes
         )

@@ -12,7 +12,6 @@ from native_log.log.producers.open_transactions import OpenTransactions
 from native_log.records import scan_headers
 from native_log.reporting.figures import CodecFigures
 from native_log.segment.scan import first_at_least
-from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +54,7 @@ def last_time_ms(log: PartitionLog) -> int | None:
 
 def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | None:
     """Return the first batch of a segment (_FIRST_TIMES, one row); None if the bytes are damaged."""
-    with DataFile(f"{segment.directory}/{segment.log}") as file:
+    with segment.open() as file:
         end = min(file.size_bytes, log.end_position(segment))
         try:
             scanned = scan_headers(

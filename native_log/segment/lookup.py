@@ -21,7 +21,6 @@ from native_log.segment.indexing import IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
 from native_log.segment.scan import Batch, first_at_least, int64s, row, scan_file
 from native_log.segment.search import BatchSearch
-from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from native_log.records import Scanned
     from native_log.segment.segment import LogSegment
+    from native_log.storage import DataFile, Window
 
 INDEX_INTERVAL_BYTES = 4096
 """Distance between the entries of a rebuilt index: the default of index.interval.bytes."""
@@ -102,13 +102,15 @@ class SegmentLookup:
         window: Window,
         *,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        file: DataFile | None = None,
     ) -> None:
+        """Open the segment, unless its open `file` is given, which this object then closes."""
         self._segment = segment
         self._end = end_position
         self._window = window
         self._max_batch_bytes = max_batch_bytes
         self._index: OffsetIndex | RebuiltOffsetIndex | None = None
-        self.file = DataFile(f"{segment.directory}/{segment.log}")
+        self.file = file or segment.open()
         self._search = BatchSearch(self.file, end_position, max_batch_bytes)
 
     def __enter__(self) -> SegmentLookup:

@@ -112,7 +112,7 @@ def rebuild(
     indexes = IndexBuilder(base, index_interval_bytes)
     valid_bytes, next_offset = 0, base
     damage = out_of_order = None
-    with DataFile(str(segment.path)) as file:
+    with segment.open() as file:
         for checked in _in_any_order(file, segment):
             batches, damage = _valid_batches(checked.batches, base)
             if damage is None and checked.damage is not None and checked.damage.kind == ORDER:
@@ -160,7 +160,7 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
         the valid batches and the damaged ranges, by position.
     """
     base, position = segment.base_offset, 0
-    with DataFile(str(segment.path)) as file:
+    with segment.open() as file:
         search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES)
         order = segment.offset_order(file)
         while position < file.size_bytes:

@@ -16,7 +16,7 @@ from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
 from native_log.log.reading.location_cache import LocationCache
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.lookup import OffsetLocation
-from native_log.storage import DataFile, Window, file_version, path_version
+from native_log.storage import Window, file_version, path_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,7 +219,7 @@ class LiveFiles:
 
     def _find_end(self, segment: LogSegment, clean_shutdown: bool) -> _End:
         """Find the end of a segment. If it was the last one before, only the bytes after its end are read."""
-        with DataFile(f"{self._directory}/{segment.log}") as file:
+        with segment.open() as file:
             now = file.size_bytes, file.mtime_ms, file.inode
             if now != (segment.size_bytes, segment.mtime_ms, segment.inode):
                 segment = replace(

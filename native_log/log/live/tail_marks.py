@@ -7,13 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import epoch_of
-from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.segment.segment import LogSegment
+    from native_log.storage import DataFile
 
 MAX_MARKS = 8
 """How many marks are kept for each log."""
@@ -132,5 +132,5 @@ def _is_in_one_of(mark: TailMark, files: Mapping[FileId, LogSegment]) -> bool | 
     segment = files.get(mark.file)
     if segment is None:
         return None
-    with DataFile(f"{segment.directory}/{segment.log}") as file:
+    with segment.open() as file:
         return mark.is_in(file)

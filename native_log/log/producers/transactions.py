@@ -21,7 +21,6 @@ from native_log.log.producers.open_transactions import (
     transactional_rows,
 )
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window, read_file
 
 if TYPE_CHECKING:
@@ -136,10 +135,7 @@ def aborted_ranges(
     window = Window()
     aborted: list[tuple[int, int, int]] = []
     for part in range.readable_slices():
-        with SegmentLookup(
-            part.to_segment(range.path), part.end_position, window, max_batch_bytes=range.max_batch_bytes
-        ) as lookup:
-            part.check_file(lookup.file)
+        with part.lookup(window, range.max_batch_bytes) as lookup:
             # Ignore damage here, because the reader of the range reports it.
             for scanned in lookup.batches(part.start_position, lambda _: None, next_offset=part.next_offset):
                 aborted += [

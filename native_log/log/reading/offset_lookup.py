@@ -24,7 +24,9 @@ def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...
     Raises OffsetOutOfRangeError.
     """
     slices = tuple(_slices(log, start, end))
-    before = bisect_left([s.base_offset for s in log.segments], slices[0].base_offset) if slices else 0
+    before = 0
+    if slices:
+        before = bisect_left([s.base_offset for s in log.segments], slices[0].segment.base_offset)
     first = max(0, before - EARLIER_SEGMENTS)
     return slices, tuple(s.id for s in log.segments[first:before])
 
@@ -61,7 +63,7 @@ def _slices(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
                 end_position = locations[end].end_position
         if start_position < end_position:
             slices.append(
-                SegmentSlice.of(segment, start_position, end_position, min_offset, max_offset, next_offset)
+                SegmentSlice(segment, start_position, end_position, min_offset, max_offset, next_offset)
             )
     return slices
 

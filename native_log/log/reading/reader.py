@@ -20,7 +20,6 @@ from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.files import parse_file_name
 from native_log.segment.search import BatchSearch
-from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,8 +105,7 @@ class Reader:
         Args:
             later: the slices after it.
         """
-        with DataFile(segment_slice.path_in(self._range.path)) as file:
-            segment_slice.check_file(file)
+        with segment_slice.open() as file:
             start, end, order = (
                 segment_slice.start_position,
                 segment_slice.end_position,
@@ -159,7 +157,7 @@ class Reader:
             max_bytes=self._max_bytes,
             topic=self._range.topic,
             partition=self._range.partition,
-            segment=segment_slice.segment,
+            segment=segment_slice.segment.log,
         )
         decode = partial(decode_file, columns=columns, options=options, order=cursor.order)
         return cursor.file.read_by(decode, cursor.position, stop)
@@ -176,7 +174,7 @@ class Reader:
                 "partition": self._range.partition,
                 "offset": damaged.offset,
                 "position": damaged.position,
-                "segment": segment_slice.segment,
+                "segment": segment_slice.segment.log,
                 CORRUPT_RECORD: str(damaged),
             }
             arrays = [pa.array([known.get(name)], _type_of(name)) for name in self._columns]
@@ -238,13 +236,11 @@ class Reader:
         The inode shows whether it is the same file: a broker's cleaner replaces a file by another one.
         """
         name = str(error.path).rpartition("/")[2]
-        planned = next(
-            (segment_slice for segment_slice in self._slices if segment_slice.segment == name), None
-        )
+        planned = next((each.segment for each in self._slices if each.segment.log == name), None)
         current = next((segment for segment in log.segments if segment.log == name), None)
         if planned is None or current is None:
             return False
-        return current.inode == planned.inode and current.size_bytes < planned.segment_bytes
+        return current.inode == planned.inode and current.size_bytes < planned.size_bytes
 
     def _is_lost(self, error: Exception, log: LocalLog) -> bool:
         """Return whether a segment was removed and not merged with others.
@@ -263,7 +259,7 @@ class Reader:
             return False
         return before.id in {
             *self._range.earlier,
-            *(segment_slice.segment_id for segment_slice in self._range.slices),
+            *(each.segment.id for each in self._range.slices),
         }
 
     def _open_log(self) -> LocalLog:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from native_log.log.segment_slices import SegmentSlice
+    from native_log.segment.segment import LogSegment
 
 Range = TypeVar("Range", bound=SlicedRange)
 Cut = tuple[list["SegmentSlice"], list["SegmentSlice"]]
@@ -78,7 +79,7 @@ def first_batches(range: Range, max_bytes: int) -> Range:
 
 
 def _after_cut(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
-    passed = dict.fromkeys((*range.earlier, *(segment_slice.segment_id for segment_slice in left)))
+    passed = dict.fromkeys((*range.earlier, *(segment_slice.segment.id for segment_slice in left)))
     return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
 
@@ -89,25 +90,17 @@ class _Lookups(ExitStack):
         super().__init__()
         self._range = range
         self._window = Window()
-        self._by_file: dict[str, SegmentLookup] = {}
+        self._by_segment: dict[LogSegment, SegmentLookup] = {}
         self.is_merged = range.merged is not None
 
     def of(self, segment_slice: SegmentSlice) -> SegmentLookup:
-        path = segment_slice.path_in(self._range.path)
-        if path not in self._by_file:
-            end = max(
-                other.end_position
-                for other in self._range.slices
-                if other.segment == segment_slice.segment and other.directory == segment_slice.directory
-            )
-            lookup = SegmentLookup(
-                segment_slice.to_segment(self._range.path),
-                end,
-                self._window,
-                max_batch_bytes=self._range.max_batch_bytes,
-            )
-            self._by_file[path] = self.enter_context(lookup)
-        return self._by_file[path]
+        segment = segment_slice.segment
+        if segment not in self._by_segment:
+            end = max(each.end_position for each in self._range.slices if each.segment == segment)
+            # A plan is only a hint: a reader locates the offsets again if a broker has replaced the file.
+            lookup = SegmentLookup(segment, end, self._window, max_batch_bytes=self._range.max_batch_bytes)
+            self._by_segment[segment] = self.enter_context(lookup)
+        return self._by_segment[segment]
 
 
 def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
@@ -146,11 +139,10 @@ def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -
     if not candidates:
         return [], slices
     last = slices[candidates[-1]]
-    file = last.directory, last.segment
     location = lookups.of(last).find_offset(offset)
     for index in candidates:
         segment_slice = slices[index]
-        in_file = (segment_slice.directory, segment_slice.segment) == file
+        in_file = segment_slice.segment == last.segment
         if in_file and location.position < segment_slice.end_position:
             if lookups.is_merged and location.position < location.end_position:
                 return _overlap(slices, index, location, offset)

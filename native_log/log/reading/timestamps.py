@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.records import DecodeOptions, decode
-from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import row
 from native_log.storage import Window
 
@@ -35,8 +34,7 @@ def offset_for_timestamp(
     """
     window, record_window = Window(), Window()
     for part in log.locate(log.local_log_start_offset, log.log_end_offset)[0]:
-        segment = part.to_segment(str(log.path))
-        with SegmentLookup(segment, part.end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+        with part.lookup(window, log.max_batch_bytes) as lookup:
             start = max(part.start_position, lookup.find_timestamp(timestamp_ms))
         for each in log.slices_from(part, start):
             offset = _first_in_slice(log, each, timestamp_ms, on_damage, window, record_window)
@@ -53,8 +51,7 @@ def _first_in_slice(
     window: Window,
     record_window: Window,
 ) -> int | None:
-    segment = part.to_segment(str(log.path))
-    with SegmentLookup(segment, part.end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+    with part.lookup(window, log.max_batch_bytes) as lookup:
         for scanned in lookup.batches(part.start_position, on_damage):
             late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
             for index in pc.indices_nonzero(late).to_pylist():

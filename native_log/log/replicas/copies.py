@@ -52,7 +52,7 @@ def inspect_copy(log: LocalLog, is_compacted: bool = True) -> InspectedCopy:
     state = read_state(log)
     damaged: list[Damaged] = []
     missing: list[OffsetSpan] = []
-    slice_check = SliceCheck(str(log.path), log.max_batch_bytes, Gaps.UNEXPLAINED)
+    slice_check = SliceCheck(log.max_batch_bytes, Gaps.UNEXPLAINED)
     for checked in slice_check.check(_whole_segments(log), OffsetSpan(state.start_offset, MAX_OFFSET)):
         if isinstance(checked, Damaged):
             damaged.append(checked)

@@ -13,7 +13,6 @@ from native_log.log.reading.split import split_by_offsets
 from native_log.log.replicas.merged_source import whole_log
 from native_log.log.segment_slices import SlicedRange
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -115,32 +114,23 @@ class MergedLog(PartitionLog):
         slices, _ = self.locate(start, self.log_end_offset)
         window = Window()
         for part in self._readable(start, self.log_end_offset, slices):
-            segment = part.to_segment(str(self.path))
-            with SegmentLookup(
-                segment, part.end_position, window, max_batch_bytes=self.max_batch_bytes
-            ) as lookup:
-                part.check_file(lookup.file)
+            with part.lookup(window, self.max_batch_bytes) as lookup:
                 for scanned in lookup.batches(
                     part.start_position, on_damage, next_offset=part.next_offset, check_crcs=check_crcs
                 ):
-                    yield segment, scanned
+                    yield part.segment, scanned
 
     def slices_from(self, part: SegmentSlice, position: int) -> Iterator[SegmentSlice]:
         """Return the slices to read for a located slice from `position` on. See LocalLog.slices_from."""
         start = part.first_offset
         if position > part.start_position:
-            with SegmentLookup(
-                part.to_segment(str(self.path)),
-                part.end_position,
-                Window(),
-                max_batch_bytes=self.max_batch_bytes,
-            ) as lookup:
+            with part.lookup(Window(), self.max_batch_bytes) as lookup:
                 boundary = lookup.find_boundary(position)
             if boundary is not None and boundary.position == position:
                 part = replace(part, start_position=position, next_offset=boundary.next_offset)
                 start = max(start, boundary.offset)
-        end = min(self.log_end_offset if part.max_offset is None else part.max_offset, part.end_offset)
-        return self._readable(start, end, (part,))
+        end = self.log_end_offset if part.max_offset is None else part.max_offset
+        return self._readable(start, min(end, part.segment.end_offset), (part,))
 
     def _readable(self, start: int, end: int, slices: tuple[SegmentSlice, ...]) -> Iterator[SegmentSlice]:
         return replace(self._whole, start_offset=start, end_offset=end, slices=slices).readable_slices()

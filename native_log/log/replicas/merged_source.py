@@ -116,10 +116,9 @@ def whole_log(source: MergedSource, logs: Mapping[str, LocalLog]) -> tuple[Segme
         slices += (
             replace(
                 located,
-                directory=part.path,
+                segment=replace(located.segment, end_offset=min(located.segment.end_offset, limit)),
                 min_offset=part.start_offset,
                 max_offset=part.end_offset,
-                end_offset=min(located.end_offset, limit),
             )
             for located in log.locate(part.start_offset, end)[0]
         )

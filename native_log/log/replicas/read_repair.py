@@ -14,7 +14,6 @@ from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.slice_check import Damaged, Gap, Intact, SliceCheck, join_slices
 from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
-from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import Window
 
@@ -51,7 +50,7 @@ class _ReadRepair:
     def __init__(self, range: SlicedRange, source: MergedSource) -> None:
         self._range = range
         self._source = source
-        self._slice_check = SliceCheck(range.path, range.max_batch_bytes, source.gaps)
+        self._slice_check = SliceCheck(range.max_batch_bytes, source.gaps)
         self._logs: dict[str, LocalLog] = {}
         self._reported: set[str | None] = set()
         self._gap_lookups = _MOST_GAP_LOOKUPS
@@ -76,7 +75,7 @@ class _ReadRepair:
             if isinstance(checked, Gap):
                 self._look_into(checked)
                 continue
-            directory = checked.slice.directory if isinstance(checked, Damaged) else None
+            directory = checked.slice.segment.directory if isinstance(checked, Damaged) else None
             replacements, unavailable = self._replace(checked.lost, directory)
             if isinstance(checked, Damaged) and unavailable and self._fills(checked, replacements):
                 unavailable = []
@@ -127,12 +126,7 @@ class _ReadRepair:
     def _batch_bytes(self, part: SegmentSlice, span: OffsetSpan) -> int:
         """Return the size of the batches of a slice whose last offsets are in a span."""
         size = 0
-        with SegmentLookup(
-            part.to_segment(self._range.path),
-            part.end_position,
-            Window(),
-            max_batch_bytes=self._range.max_batch_bytes,
-        ) as lookup:
+        with part.lookup(Window(), self._range.max_batch_bytes) as lookup:
             for scanned in lookup.batches(part.start_position, _ignore, next_offset=part.next_offset):
                 lasts = int64s(scanned.batches, "lastOffset")
                 sizes = int32s(scanned.batches, "sizeInBytes")
@@ -151,9 +145,7 @@ class _ReadRepair:
             held = held.intersection(OffsetSpan(log.local_log_start_offset, log.log_end_offset))
         if held.is_empty:
             return [], [span]
-        located = (
-            replace(part, directory=copy.path) for part in log.locate(held.start_offset, held.end_offset)[0]
-        )
+        located, _ = log.locate(held.start_offset, held.end_offset)
         slices, lacking = [], span.without(held)
         for checked in self._slice_check.check(located, held):
             if isinstance(checked, Intact):
@@ -188,7 +180,7 @@ class _ReadRepair:
                 logger.warning(
                     "%s: offsets %d to %d have no records, but %s has some, which are not read. %s; compare "
                     "the copies with kafkalog diff",
-                    *(gap.directory or self._range.path, gap.span.start_offset, gap.span.end_offset - 1),
+                    *(gap.directory, gap.span.start_offset, gap.span.end_offset - 1),
                     *(copy.path, DOUBT),
                 )
                 self._gap_lookups = 0
@@ -196,7 +188,7 @@ class _ReadRepair:
 
     def _report(self, checked: Damaged | Missing) -> None:
         """Log the first replacement for each copy with damage, and the first one of missing offsets."""
-        directory = checked.slice.directory if isinstance(checked, Damaged) else None
+        directory = checked.slice.segment.directory if isinstance(checked, Damaged) else None
         if directory in self._reported:
             return
         self._reported.add(directory)

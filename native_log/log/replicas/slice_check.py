@@ -10,7 +10,6 @@ from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.records import Scanned
 from native_log.segment.files import MAX_OFFSET
-from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from native_log.log.segment_slices import SegmentSlice
     from native_log.segment.damage import DamagedRange
+    from native_log.segment.lookup import SegmentLookup
 
 CHECKED_BYTES = 4 << 20
 """About how many bytes are checked before they are returned."""
@@ -72,11 +72,11 @@ class Gap:
     """Offsets that no batch has, which compaction may have removed: the topic's policy is unknown.
 
     Attributes:
-        directory: the partition directory; None: that of slices without a directory of their own.
+        directory: the partition directory.
         span: the offsets.
     """
 
-    directory: str | None
+    directory: str
     span: OffsetSpan
 
     @property
@@ -93,13 +93,11 @@ class SliceCheck:
     """Checks slices of one partition.
 
     Attributes:
-        directory: the partition directory of slices without a directory of their own.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         gaps: whether compaction explains offsets that no batch has. If not, they are `Missing`; if that is
             unknown, they are a `Gap` in intact bytes.
     """
 
-    directory: str
     max_batch_bytes: int
     gaps: Gaps
 
@@ -123,7 +121,7 @@ class SliceCheck:
         for part in join_slices(slices):
             limits = (
                 span.end_offset,
-                part.end_offset,
+                part.segment.end_offset,
                 MAX_OFFSET if part.max_offset is None else part.max_offset,
             )
             start = expected if self.finds_missing else max(expected, part.first_offset)
@@ -139,10 +137,7 @@ class SliceCheck:
         """Yield the bytes of one slice, some of which may be empty, and the missing offsets of `span`."""
         rest = replace(part, min_offset=span.start_offset, max_offset=span.end_offset)  # not yielded yet
         expected = span.start_offset  # the offset of the next batch
-        with SegmentLookup(
-            part.to_segment(self.directory), part.end_position, Window(), max_batch_bytes=self.max_batch_bytes
-        ) as lookup:
-            part.check_file(lookup.file)
+        with part.lookup(Window(), self.max_batch_bytes) as lookup:
             for scanned in _scan(lookup, part):
                 if not isinstance(scanned, Scanned):
                     lost = _lost_offsets(scanned, part)
@@ -160,7 +155,7 @@ class SliceCheck:
                             yield Intact(intact)
                             yield Missing(gap.intersection(span))
                         else:
-                            yield Gap(part.directory, gap.intersection(span))
+                            yield Gap(part.segment.directory, gap.intersection(span))
                     expected = max(expected, scanned.next_offset or 0)
                 if scanned.position - rest.start_position >= CHECKED_BYTES:
                     intact, rest = _cut(rest, scanned.position, scanned.next_offset or 0)
@@ -170,7 +165,7 @@ class SliceCheck:
         if self.finds_missing:
             yield Missing(after)
         elif self.gaps is Gaps.UNKNOWN:
-            yield Gap(part.directory, after)
+            yield Gap(part.segment.directory, after)
 
 
 def join_slices(slices: Iterable[SegmentSlice]) -> Iterator[SegmentSlice]:
@@ -179,11 +174,7 @@ def join_slices(slices: Iterable[SegmentSlice]) -> Iterator[SegmentSlice]:
     for each in slices:
         if joined is None:
             joined = each
-        elif (joined.directory, joined.segment, joined.end_position) == (
-            each.directory,
-            each.segment,
-            each.start_position,
-        ):
+        elif (joined.segment, joined.end_position) == (each.segment, each.start_position):
             joined = replace(joined, end_position=each.end_position, max_offset=each.max_offset)
         else:
             yield joined
@@ -194,8 +185,8 @@ def join_slices(slices: Iterable[SegmentSlice]) -> Iterator[SegmentSlice]:
 
 def _lost_offsets(damaged: DamagedRange, part: SegmentSlice) -> OffsetSpan:
     """Return the offsets that a damaged range of a segment may have held."""
-    start = part.base_offset if damaged.offset is None else damaged.offset
-    end = part.end_offset if damaged.next_offset is None else damaged.next_offset
+    start = part.segment.base_offset if damaged.offset is None else damaged.offset
+    end = part.segment.end_offset if damaged.next_offset is None else damaged.next_offset
     return OffsetSpan(start, max(start, end))
 
 

@@ -14,7 +14,7 @@ from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import finish_interrupted
 from native_log.log.writing.appender import LogAppender
 from native_log.segment.scan import scan_file
-from native_log.storage import DataFile, Window
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from native_log.log.local_log import LocalLog
@@ -97,7 +97,7 @@ def _check_end(log: LocalLog) -> None:
     index = segment.load_offset_index()
     entries = index.health(segment.size_bytes).entries
     start = index.entry(entries - 1)[1] if entries else 0
-    with DataFile(str(segment.path)) as file:
+    with segment.open() as file:
         for scanned in scan_file(
             file, start, file.size_bytes, Window(), check_crcs=True, max_batch_bytes=log.max_batch_bytes
         ):
