@@ -1,30 +1,21 @@
-"""What every test may use: the broker-written directories of tests/data."""
+"""Settings of all tests, and copies of the directories that brokers wrote."""
 
 from __future__ import annotations
 
-import base64
 import gc
-import gzip
-import json
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from native_log.records import IMPLEMENTATION
+from tests.builders.golden import GOLDEN
 from tests.class_sharing import spark_options
 from tests.effort import examples
 from tests.spark_home import spark_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-DATA = Path(__file__).parent / "data"
-GOLDEN = DATA / "golden"
 
 settings.register_profile(
     "kafkalog",
@@ -74,59 +65,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _is_marked(item: pytest.Item, *names: str) -> bool:
     return any(item.get_closest_marker(name) for name in names)
-
-
-@dataclass(frozen=True)
-class GoldenPartition:
-    """One partition of one fixture, and what a broker and a consumer said of it."""
-
-    fixture: str
-    expected: dict[str, Any]
-    facts: dict[str, Any]
-
-    @property
-    def path(self) -> Path:
-        return GOLDEN / self.fixture / self.expected["dir"]
-
-    @property
-    def topic(self) -> str:
-        return str(self.expected["topic"])
-
-    @property
-    def partition(self) -> int:
-        return int(self.expected["partition"])
-
-    def rows(self, isolation_level: str = "read_uncommitted") -> list[dict[str, Any]]:
-        """The consumer's records, keys, values and header values as bytes."""
-        rows = self.expected["rows"]
-        if isolation_level == "read_committed" and self.expected["rowsCommitted"] is not None:
-            rows = self.expected["rowsCommitted"]
-        return read_rows(GOLDEN / self.fixture / rows["file"])
-
-
-def read_rows(file: Path) -> list[dict[str, Any]]:
-    def plain(text: str | None) -> bytes | None:
-        return None if text is None else base64.b64decode(text)
-
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    for row in rows:
-        row["key"], row["value"] = plain(row["key"]), plain(row["value"])
-        row["headers"] = [(name, plain(value)) for name, value in row["headers"]]
-    return rows
-
-
-def golden_partitions() -> Iterator[GoldenPartition]:
-    for file in sorted(GOLDEN.glob("**/expected.json")):
-        expected = json.loads(file.read_text())
-        for partition in expected["partitions"]:
-            yield GoldenPartition(
-                str(file.parent.relative_to(GOLDEN)), partition, expected.get("facts") or {}
-            )
-
-
-def golden_id(partition: GoldenPartition) -> str:
-    return f"{partition.fixture}:{partition.topic}-{partition.partition}"
 
 
 @pytest.fixture

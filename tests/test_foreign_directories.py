@@ -43,7 +43,7 @@ from native_log.salvaging.destination import UNFINISHED
 from native_log.segment.files import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIME_INDEX, file_name
 from native_log.segment.files import TRANSACTION_INDEX as ABORTED_INDEX
 from native_log.storage.writing import removal_name
-from tests.publish.support import records, stage, write
+from tests.builders.commits import records, stage, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ import pytest
 import native_log
 from native_log import LogDir
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
-from tests.publish.support import NOW_MS, write
+from tests.builders.commits import NOW_MS, write
 from tests.publish.test_crash import EndOfChangesError, run_interrupted
 
 if TYPE_CHECKING:

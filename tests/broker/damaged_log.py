@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.conftest import GOLDEN, GoldenPartition, golden_id, golden_partitions
+from tests.builders.golden import GOLDEN, GoldenPartition, golden_id, golden_partitions
 
 from .damage import DAMAGES
 from .log_dir_files import CLEAN_SHUTDOWN, LOG_START, RECOVERY_POINT, LogDirFiles, checkpoint

@@ -24,7 +24,7 @@ from native_log.checkpoints.offset_checkpoints import (
     write_offset_checkpoint,
 )
 from native_log.records import scan
-from tests.records.build import ABORT, COMMIT, marker
+from tests.builders.batches import ABORT, COMMIT, marker
 
 from .cluster import Cluster, eventually
 from .written_log import HEADERS

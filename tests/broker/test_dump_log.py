@@ -16,7 +16,8 @@ from native_log.cli.app import kafkalog
 from native_log.cli.dump_log.control_records import MESSAGES as CONTROL_RECORDS
 from native_log.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
 from native_log.records import EncodeOptions, encode
-from tests.cli.messages import unsigned_varint, versions_of, written
+from tests.builders.batches import unsigned_varint
+from tests.builders.random_messages import versions_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

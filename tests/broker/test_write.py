@@ -20,7 +20,7 @@ from native_log import LogDir
 from native_log.checkpoints.leader_epochs import parse_leader_epochs
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.records import EncodeOptions, encode
-from tests.log.support import golden
+from tests.builders.golden import golden
 
 from .cluster import Cluster, Consumed, Row
 from .files import contents, dump_log, remove_derived

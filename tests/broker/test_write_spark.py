@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog_spark import compact, retain
 from native_log import LogDir
-from tests.publish.support import staged_job
+from tests.builders.commits import staged_job
 from tests.spark.conftest import spark  # noqa: F401
 
 from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
@@ -242,7 +242,7 @@ INTERRUPTED_WRITE = """
 import os, signal, sys
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.publish.commit import commit
-from tests.publish.support import staged_job
+from tests.builders.commits import staged_job
 
 WriteIntent.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if os.fork() == 0:

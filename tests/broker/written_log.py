@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log.records import scan
-from tests.records.build import ABORT, COMMIT, marker
+from tests.builders.batches import ABORT, COMMIT, marker
 
 from .cluster import Row
 

@@ -4,10 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN
 
 from native_log.checkpoints.meta_properties import parse_properties, read_meta_properties
 from native_log.logdir import MetaProperties
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,6 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from native_log.checkpoints.offset_checkpoints import (
     read_offset_checkpoint,
 )
 from native_log.logdir import OffsetCheckpoints
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

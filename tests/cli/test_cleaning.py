@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from conftest import GOLDEN
 
 import native_log
 from native_log.cli import changes
 from native_log.cli.app import kafkalog
-from tests.logdir.metadata import store
+from tests.builders.cluster_metadata import store
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from click.shell_completion import ShellComplete
-from conftest import GOLDEN
 
 from native_log.cli.app import COMMANDS, kafkalog
+from tests.builders.golden import GOLDEN
 
 DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import native_log
 from native_log.cli.app import kafkalog
-from tests.log.replicas.copies import batches, damage, write_copy
+from tests.builders.copies import batches, damage, write_copy
 
 if TYPE_CHECKING:
     from pathlib import Path

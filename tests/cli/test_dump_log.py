@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from conftest import GOLDEN
 
 from native_log.cli.app import kafkalog
 from native_log.cli.dump_log import log_file
 from native_log.cli.dump_log.control_records import format_control_record
 from native_log.records import EncodeOptions, encode
-from tests.log.support import batch
-from tests.records.build import marker, message
+from tests.builders.batches import batch, marker
+from tests.builders.golden import GOLDEN
+from tests.builders.legacy import message
 from tests.records.conftest import needs_kernel
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from markdown_blocks import ROOT
 
 from native_log.cli.app import kafkalog
 from native_log.messages import share_groups
-from tests.internal_topics.messages import encode_key, encode_value
-from tests.internal_topics.support import NOW_MS, SHARE_STATE_TOPIC, InternalTopic, commit, group_record
+from tests.builders.internal_topics import NOW_MS, SHARE_STATE_TOPIC, InternalTopic, commit, group_record
+from tests.builders.messages import encode_key, encode_value
 
 if TYPE_CHECKING:
     from pathlib import Path

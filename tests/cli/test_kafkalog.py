@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from conftest import GOLDEN, read_rows
 
 import native_log
 from native_log.cli.app import kafkalog
 from native_log.records import IMPLEMENTATION
+from tests.builders.golden import GOLDEN, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

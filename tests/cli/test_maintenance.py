@@ -19,9 +19,10 @@ from native_log.log import PartitionLog
 from native_log.log import verification as log_verification
 from native_log.log.verification import verify_log
 from native_log.logdir import LogDir, verification
-from tests.conftest import GOLDEN, golden_id
-from tests.log.support import PARTITIONS, batch, offsets, open_golden
-from tests.logdir import metadata
+from tests.builders import cluster_metadata
+from tests.builders.batches import batch
+from tests.builders.golden import GOLDEN, PARTITIONS, golden_id, open_golden
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from native_log.log.problems import Problem
     from native_log.logdir import PartitionDir
-    from tests.conftest import GoldenPartition
+    from tests.builders.golden import GoldenPartition
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
@@ -124,7 +125,7 @@ def test_offsets_that_no_batch_has_are_missing(
     doubts = [message for message in caplog.messages if "policy of the topic is unknown" in message]
     assert len(doubts) == bool(expected) and all(str(directory) in doubt for doubt in doubts)
 
-    metadata.store(logs, "t", {})
+    cluster_metadata.store(logs, "t", {})
     found = native_log.verify(logs, "t").to_pylist()
     assert [(row["kind"], row["path"], row["position"], row["offset"]) for row in found] == [
         ("missing", f"{directory}/{base:020}.log", position, offset) for base, position, offset, _ in expected
@@ -133,7 +134,7 @@ def test_offsets_that_no_batch_has_are_missing(
         assert text in row["problem"]
     assert run(capsys, "verify", "--topic", "t", logs)[0] == bool(expected)
 
-    metadata.write(logs, metadata.config("t", "cleanup.policy", "compact"))
+    cluster_metadata.write(logs, cluster_metadata.config("t", "cleanup.policy", "compact"))
     assert native_log.verify(logs, "t").to_pylist() == []
 
 
@@ -154,7 +155,7 @@ def test_offsets_that_damage_held_are_no_gap(tmp_path: Path) -> None:
     bad[-1] ^= 1
     segments = [[batch(0), bytes(bad), batch(6)], [batch(9), bytes(bad)], [batch(30)]]
     write_segments(logs, *segments, base_offsets=(0, 9, 30))
-    metadata.store(logs, "t", {})
+    cluster_metadata.store(logs, "t", {})
     assert "missing" not in native_log.verify(logs, "t").column("kind").to_pylist()
 
 
@@ -475,7 +476,7 @@ def test_indexes_are_rebuilt_by_the_stored_interval(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_log(tmp_path / "logs")
-    metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "0"})
+    cluster_metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "0"})
     with LogDir(tmp_path / "logs").partition("t", 0) as log:
         for _ in range(5):
             log.append(pa.record_batch({"value": [b"v" * 100]}))
@@ -490,7 +491,7 @@ def test_an_invalid_stored_interval_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     make_log(tmp_path / "logs")
-    metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "x"})
+    cluster_metadata.store(tmp_path / "logs", "t", {"index.interval.bytes": "x"})
     assert run(capsys, "recover", tmp_path / "logs")[0] == 0
     assert "expected an integer, found 'x'; the stored configuration is ignored" in caplog.text
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from broker_lock import held_lock
 from click.testing import CliRunner
-from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from native_log.cli.app import kafkalog
 from native_log.cli.production import SentLine, Tally
 from native_log.producer import KafkaLogProducer
 from native_log.producer.futures import failed_future
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

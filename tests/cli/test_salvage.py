@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import native_log
 from native_log.cli.app import kafkalog
-from tests.conftest import GOLDEN
-from tests.log.support import batch
+from tests.builders.batches import batch
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import GOLDEN
 from markdown_blocks import ROOT
 
 from native_log.cli.app import kafkalog
 from native_log.messages.transaction_log import RECORDS
-from tests.internal_topics.messages import encode_key, encode_value
-from tests.internal_topics.support import TRANSACTIONS_TOPIC, InternalTopic, Pair
+from tests.builders.golden import GOLDEN
+from tests.builders.internal_topics import TRANSACTIONS_TOPIC, InternalTopic, Pair
+from tests.builders.messages import encode_key, encode_value
 
 if TYPE_CHECKING:
     from pathlib import Path

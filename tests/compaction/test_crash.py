@@ -21,9 +21,9 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.checkpoints.write_session import WriteSession
 from native_log.records import scan
 from native_log.segment.files import parse_file_name
+from tests.builders.compaction_rounds import broker_rounds, logs, round_id
+from tests.contents import files
 from tests.killing import no_file_grows_beyond, survives
-
-from .support import broker_rounds, files, logs, round_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from dry_runs import as_done
 
 import native_log
 from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offset_checkpoint
-
-from .support import BrokerRound, broker_rounds, files, round_id
+from tests.builders.compaction_rounds import BrokerRound, broker_rounds, round_id
+from tests.contents import files
 
 ROUNDS = broker_rounds()
 BOTH = {"cleanup.policy": "compact,delete", "segment.bytes": 4000}

@@ -11,9 +11,9 @@ from dry_runs import as_done
 
 import native_log
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, read_offset_checkpoint
-from tests.records.build import ABORT, marker
-
-from .support import ALWAYS, BrokerRound, batches, broker_rounds, files, logs, round_id
+from tests.builders.batches import ABORT, marker
+from tests.builders.compaction_rounds import ALWAYS, BrokerRound, batches, broker_rounds, logs, round_id
+from tests.contents import files
 
 if TYPE_CHECKING:
     from pathlib import Path

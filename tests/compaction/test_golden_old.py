@@ -14,8 +14,8 @@ import pytest
 
 import native_log
 from native_log.records import scan
-
-from .support import ALWAYS, GOLDEN
+from tests.builders.compaction_rounds import ALWAYS
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

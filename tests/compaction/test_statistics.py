@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
-
-from .support import BrokerRound, batches, broker_rounds, round_id
+from tests.builders.compaction_rounds import BrokerRound, batches, broker_rounds, round_id
 
 if TYPE_CHECKING:
     from pathlib import Path

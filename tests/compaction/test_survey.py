@@ -13,13 +13,13 @@ from native_log.compaction.rounds import find_cleanable_range, plan_round
 from native_log.compaction.survey import Survey, survey_log
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
-
-from .support import ALWAYS, broker_rounds, files, round_id
+from tests.builders.compaction_rounds import ALWAYS, broker_rounds, round_id
+from tests.contents import files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .support import BrokerRound
+    from tests.builders.compaction_rounds import BrokerRound
 
 TRANSACTIONAL = [case for case in broker_rounds() if case.topic == "compact-txn"]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from conftest import GOLDEN
 from dry_runs import as_done
 
 import native_log
@@ -25,7 +24,8 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
 from native_log.segment.writer import SegmentWriter
-from tests.compaction.support import files
+from tests.builders.golden import GOLDEN
+from tests.contents import files
 from tests.killing import survives
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,10 +20,10 @@ from native_log import (
 from native_log.internal_topics.cluster_metadata import metadata_rows
 from native_log.internal_topics.records import to_batches
 from native_log.messages.cluster_metadata import RECORDS
-from tests.cli.messages import unsigned_varint
-
-from .messages import encode
-from .support import records_of
+from tests.builders.batches import unsigned_varint
+from tests.builders.golden import GOLDEN
+from tests.builders.internal_topics import records_of
+from tests.builders.messages import encode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,14 +17,14 @@ from native_log.internal_topics.records import RECORD_FIELDS, records_of, to_bat
 from native_log.internal_topics.schemas import TIMESTAMP
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.producers.transactions import transactions_table
+from tests.builders.internal_topics import NOW_MS, PRODUCER, commit, group_record, history_of
 
 from . import reference_commits
-from .support import NOW_MS, PRODUCER, commit, group_record, history_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .support import Pair
+    from tests.builders.internal_topics import Pair
 
 RETENTION = OffsetRetention(NOW_MS)
 TRANSACTIONS = transactions_table([])

@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,19 +17,26 @@ from native_log.internal_topics.consumer_offsets import all_commits, latest_comm
 from native_log.internal_topics.offset_expiration import OffsetRetention
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.producers.transactions import transactions_table
-
-from .support import DAY_MS, NOW_MS, InternalTopic, commit, group_record, history_of, rows
+from tests.builders.golden import GOLDEN
+from tests.builders.internal_topics import DAY_MS, NOW_MS, InternalTopic, commit, group_record, history_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from native_log.arguments import Mode
+    import pyarrow as pa
 
-    from .support import Pair
+    from native_log.arguments import Mode
+    from tests.builders.internal_topics import Pair
 
 BROKER = GOLDEN / "kafka-4.1/whole-broker"
 COMMIT = ("group", "topic", "partition", "offset", "state")
 CLASSIC, MEMBER, REGEX, TOPOLOGY = 2, 5, 16, 23
+
+
+def rows(batches: Iterable[pa.RecordBatch], *columns: str) -> list[tuple[Any, ...]]:
+    """Return the rows of batches as tuples of the named columns."""
+    return [tuple(row[name] for name in columns) for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from native_log import GROUPS_SCHEMA, LogDir
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.records import Record, to_batches
 from native_log.messages.groups import ASSIGNMENT, SUBSCRIPTION
-
-from .messages import encode
-from .support import NOW_MS, InternalTopic, Pair, commit, group_record, records_of
+from tests.builders.internal_topics import NOW_MS, InternalTopic, Pair, commit, group_record, records_of
+from tests.builders.messages import encode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ import pytest
 from native_log.internal_topics.remote_segments import RemotePartition, RemoteSegments
 from native_log.messages.reading import MessageError
 from native_log.messages.remote_log import RECORDS, SEGMENT_STATES
-
-from .messages import encode
+from tests.builders.messages import encode
 
 TOPIC_ID, SEGMENT, OTHER = ("A" * 20 + tail for tail in ("Ag", "Aw", "BA"))
 STARTED, COPIED, DELETING, DELETED = range(len(SEGMENT_STATES))

@@ -12,9 +12,8 @@ from native_log import SHARE_GROUPS_SCHEMA
 from native_log.internal_topics.records import to_batches
 from native_log.internal_topics.share_groups import StateBatch, combine_batches, share_state_rows
 from native_log.messages.share_groups import RECORDS
-
-from .messages import encode_key, encode_value
-from .support import NOW_MS, Pair, records_of
+from tests.builders.internal_topics import NOW_MS, Pair, records_of
+from tests.builders.messages import encode_key, encode_value
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 SNAPSHOT, UPDATE = 0, 1

@@ -8,13 +8,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 
 from native_log import TRANSACTION_STATE_SCHEMA, LogDir
 from native_log.messages.transaction_log import RECORDS
-
-from .messages import encode_key, encode_value
-from .support import NOW_MS, TRANSACTIONS_TOPIC, InternalTopic, Pair
+from tests.builders.golden import GOLDEN
+from tests.builders.internal_topics import NOW_MS, TRANSACTIONS_TOPIC, InternalTopic, Pair
+from tests.builders.messages import encode_key, encode_value
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -34,10 +34,10 @@ from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.writing import validation
 from native_log.logdir import LogDir
 from native_log.records import RECORD_SCHEMA
+from tests.builders.batches import T0, Rec, batch, marker, v2
+from tests.builders.logs import write_log
+from tests.contents import offsets
 from tests.effort import examples
-from tests.records.build import T0, Rec, marker, v2
-
-from .support import batch, offsets, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -341,7 +341,7 @@ def test_a_wrong_maximum_timestamp_is_corrected(logs: Path) -> None:
 
 
 def test_batches_of_another_codec_or_magic_are_encoded_again(logs: Path) -> None:
-    from tests.records.build import message
+    from tests.builders.legacy import message
 
     with open_log(logs, compression_type="gzip") as log:
         log.append_batches(batch(0, codec="lz4") + batch(9, codec="gzip"), now_ms=NOW)

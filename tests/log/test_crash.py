@@ -17,9 +17,9 @@ import pytest
 import native_log
 from native_log import LogDir
 from native_log.log.verification import verify_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
 from tests.killing import survives
-
-from .support import batch, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

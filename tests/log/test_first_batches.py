@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GoldenPartition, golden_id, golden_partitions
 
 from native_log import PartitionLog
+from tests.builders.golden import GoldenPartition, golden_id, golden_partitions
 
 if TYPE_CHECKING:
     from native_log.log import LogRange

@@ -13,9 +13,10 @@ from native_log.log import PartitionLog
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.verification import verify_log
 from native_log.segment.files import file_name
-from tests.records.build import message, wrapper
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.legacy import message, wrapper
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

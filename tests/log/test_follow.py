@@ -18,9 +18,9 @@ from native_log.errors import CorruptRecordError, LogTruncatedError, OffsetOutOf
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live import live_log
 from native_log.segment.files import file_name
-from tests.records.build import ABORT, TRANSACTIONAL, marker
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import ABORT, TRANSACTIONAL, batch, marker
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

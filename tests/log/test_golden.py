@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log.errors import CorruptRecordError
-from tests.conftest import golden_id
-
-from .support import COLUMNS, PARTITIONS, as_rows, offsets, open_golden
+from tests.builders.golden import PARTITIONS, golden_id, open_golden
+from tests.contents import COLUMNS, as_rows, offsets
 
 if TYPE_CHECKING:
     from native_log.segment import DamagedRange
-    from tests.conftest import GoldenPartition
+    from tests.builders.golden import GoldenPartition
 
 # There the broker served aborted records as committed, because the index was missing. The markers are right.
 NO_INDEX = "txn-noindex-removed"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
 from native_log.segment.files import file_name
+from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.golden import PARTITIONS, GoldenPartition, open_golden
+from tests.builders.logs import write_log
 from tests.effort import examples
-from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
-
-from .support import PARTITIONS, GoldenPartition, open_golden, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

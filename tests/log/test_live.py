@@ -15,8 +15,10 @@ import pytest
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
-
-from .support import GoldenPartition, batch, golden, offsets, open_golden, write_log
+from tests.builders.batches import batch
+from tests.builders.golden import GoldenPartition, golden, open_golden
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,9 +27,9 @@ from native_log.log.live.live_log import LiveLog
 from native_log.segment import entries
 from native_log.segment.files import file_name
 from native_log.storage import local
-from tests.records.build import TRANSACTIONAL, marker
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import TRANSACTIONAL, batch, marker
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.live.live_log import LiveLog
 from native_log.log.partition_log import PartitionLog
 from native_log.segment.files import file_name
-from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 from native_log import LogDir, OffsetOutOfRangeError
 from native_log.cli.app import kafkalog
 from native_log.log import PartitionCheckpoints, PartitionLog
-from tests.conftest import DATA
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.golden import DATA
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .support import golden, offsets, open_golden
+from tests.builders.golden import golden, open_golden
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from native_log.log import PartitionLog
-    from tests.conftest import GoldenPartition
+    from tests.builders.golden import GoldenPartition
 
 FIXTURES = [
     "kafka-4.1/plain-lz4",

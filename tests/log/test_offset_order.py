@@ -20,10 +20,11 @@ from native_log.log.verification import verify_log
 from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
 from native_log.segment.files import file_name
+from tests.builders.batches import batch
+from tests.builders.legacy import message, wrapper
+from tests.builders.logs import write_log
+from tests.contents import offsets
 from tests.effort import examples
-from tests.records.build import message, wrapper
-
-from .support import batch, offsets, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

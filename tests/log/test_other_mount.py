@@ -19,8 +19,9 @@ from native_log import LogDir, LogTruncatedError
 from native_log.log import PartitionLog
 from native_log.log.reading.reader import Reader
 from native_log.segment.files import file_name
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

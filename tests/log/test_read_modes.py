@@ -12,8 +12,9 @@ from native_log.errors import CorruptRecordError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 from native_log.segment.search import SEARCH_BYTES
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,10 +19,10 @@ from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot, snapshot_bytes
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
-from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
-from tests.records.build import Rec, marker, v2
-
-from .support import PARTITIONS, as_rows, batch, golden, offsets, write_log
+from tests.builders.batches import Rec, batch, marker, v2
+from tests.builders.golden import GOLDEN, PARTITIONS, GoldenPartition, golden, golden_id, read_rows
+from tests.builders.logs import write_log
+from tests.contents import as_rows, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

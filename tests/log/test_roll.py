@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
 from native_log.log.writing.roll import ActiveSegment, count_fitting_batches, roll_reason
-from tests.records.build import T0
-
-from .support import batch, offsets
+from tests.builders.batches import T0, batch
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,9 @@ from native_log.errors import InvalidProducerEpochError, InvalidRecordError, Out
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, snapshot_bytes
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_next
+from tests.builders.batches import T0, batch, marker
+from tests.contents import offsets
 from tests.effort import examples
-from tests.records.build import T0, marker
-
-from .support import batch, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log import PartitionLog
+from tests.builders.batches import batch
+from tests.builders.golden import PARTITIONS, golden, open_golden
+from tests.builders.logs import write_log
+from tests.contents import offsets
 from tests.effort import examples
-
-from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

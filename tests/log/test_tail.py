@@ -13,9 +13,10 @@ from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
-from tests.records.build import message, wrapper
-
-from .support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.legacy import message, wrapper
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,10 +16,11 @@ from native_log.log.producers.producer_state import ProducerStateEntry, parse_sn
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading import reader
 from native_log.segment.files import file_name
+from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, batch, marker, v2
+from tests.builders.golden import PARTITIONS, golden, open_golden
+from tests.builders.logs import write_log
+from tests.contents import offsets
 from tests.effort import examples
-from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
-
-from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

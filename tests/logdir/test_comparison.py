@@ -9,10 +9,10 @@ import pytest
 
 import native_log
 from native_log.segment.files import file_name
-from tests.conftest import GOLDEN
-from tests.log.replicas.copies import Batch, batches, damage, write_copy
-from tests.log.support import batch, write_log
-from tests.records.build import Rec, v2
+from tests.builders.batches import Rec, batch, v2
+from tests.builders.copies import Batch, batches, damage, write_copy
+from tests.builders.golden import GOLDEN
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

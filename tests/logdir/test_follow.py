@@ -13,7 +13,8 @@ from broker_lock import held_lock
 
 from native_log import LogDir, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, write_offset_checkpoint
-from tests.log.support import batch, write_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
 from tests.log.test_follow import NEVER_MS, WAITING, ScriptedWatch, append, choose
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import GOLDEN
 
 import kafkalog_spark
 import native_log
 from native_log import LogDir, NotALogDirError, PartitionLog
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

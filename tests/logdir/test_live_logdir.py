@@ -21,7 +21,9 @@ from native_log.checkpoints.write_intent import WRITE_INTENT, PartitionBackup, W
 from native_log.logdir import discovery, live_directory, live_logdir
 from native_log.logdir.live_logdir import LiveLogDir, LogDirChange
 from native_log.segment.files import file_name
-from tests.log.support import batch, offsets, write_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
+from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path

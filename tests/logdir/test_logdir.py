@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from broker_lock import held_lock
-from conftest import GOLDEN, golden_id, golden_partitions, read_rows
 
 import native_log
 from native_log import (
@@ -18,14 +17,14 @@ from native_log import (
     UnknownTopicOrPartitionError,
 )
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
+from tests.builders.golden import GOLDEN, golden_id, golden_partitions, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import GoldenPartition
-
     from native_log.log import PartitionLog
+    from tests.builders.golden import GoldenPartition
 
 WHOLE_BROKER = GOLDEN / "kafka-4.1/whole-broker/data"
 FUTURE = "spread-0.a81a7fcf8a9b41cfb1c5d72f7471f273-future"

@@ -12,7 +12,7 @@ import pytest
 from native_log import KafkaLogError, LogDir, UnknownTopicOrPartitionError
 from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
 from native_log.log.replicas.merged_log import MergedLog
-from tests.log.replicas.copies import batches, rows, rows_of, write_copy
+from tests.builders.copies import batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel

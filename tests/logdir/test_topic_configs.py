@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from conftest import GOLDEN
 
 from native_log import (
     CorruptRecordError,
@@ -22,8 +21,8 @@ from native_log import (
 )
 from native_log.policies import cleanup_policy
 from native_log.records import scan
-
-from .metadata import ABORT, BEGIN, END, config, removed, store, topic, write
+from tests.builders.cluster_metadata import ABORT, BEGIN, END, config, removed, store, topic, write
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

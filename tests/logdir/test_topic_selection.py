@@ -11,7 +11,7 @@ import pytest
 from dry_runs import as_done
 
 import native_log
-from tests.conftest import GOLDEN
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

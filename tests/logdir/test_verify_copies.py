@@ -17,7 +17,7 @@ from native_log.reporting.figures import Extent
 from native_log.reporting.layout import Table
 from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.survey import survey
-from tests.log.replicas.copies import Batch, batches, damage, write_copy
+from tests.builders.copies import Batch, batches, damage, write_copy
 from tests.reporting.examples import NOW_MS
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 
 from native_log import LogDir, verify
 from native_log.checkpoints.names import INTERNAL_TOPICS
@@ -30,6 +29,7 @@ from native_log.log import PartitionLog
 from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata, client
 from native_log.system import current_ms
 from tests.broker_lock import held_lock
+from tests.builders.golden import GOLDEN
 
 from .support import in_time
 

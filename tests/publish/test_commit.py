@@ -17,8 +17,8 @@ from native_log.publish import commit as publishing
 from native_log.publish import partitions, staging
 from native_log.publish.job import WriteJob
 from native_log.publish.partitioning import Partitioner
-
-from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
+from tests.builders.commits import NOW_MS, expected, records, stage, staged_job, values, write
+from tests.contents import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def test_a_commit_creates_a_topic_and_the_next_one_appends(data: Path) -> None:
     assert values(data) == expected((0, 800))
     checkpoints = OffsetCheckpoints.read(data)
     assert checkpoints.recovery_points == checkpoints.high_watermarks == {("t", 0): 400, ("t", 1): 400}
-    assert not [name for name in tree(data) if "kafkalog" in name]
+    assert not [name for name in files(data) if "kafkalog" in name]
     assert (data / ".kafka_cleanshutdown").exists()
 
 
@@ -62,7 +62,7 @@ def test_staged_records_are_not_visible_before_the_commit(data: Path) -> None:
     publishing.commit(job, staged, {}, 2)
     assert values(data) == expected((0, 200))
     other.end()
-    assert not [name for name in tree(data) if "kafkalog" in name]
+    assert not [name for name in files(data) if "kafkalog" in name]
 
 
 def test_readers_see_nothing_during_the_commit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

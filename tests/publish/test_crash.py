@@ -19,8 +19,8 @@ from native_log.publish import commit as publishing
 from native_log.publish import offsets
 from native_log.publish.job import WriteJob
 from native_log.records import reference
-
-from .support import NOW_MS, expected, records, stage, tree, values, write
+from tests.builders.commits import NOW_MS, expected, records, stage, values, write
+from tests.contents import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -120,7 +120,7 @@ def recover_as_broker(data: Path, copy: Path) -> list[int]:
 
 
 def leftovers(data: Path) -> list[str]:
-    return [name for name in tree(data) if "kafkalog" in name and "-stream-" not in name]
+    return [name for name in files(data) if "kafkalog" in name and "-stream-" not in name]
 
 
 def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_readers_after_a_kill_see_the_records_before_the_commit(appended: int, t
 
 
 def test_no_space_left_at_any_change(before: Path, tmp_path: Path) -> None:
-    untouched, data = tree(before), tmp_path / "data"
+    untouched, data = files(before), tmp_path / "data"
     failed = 0
 
     def fail(*_: object) -> None:
@@ -195,7 +195,7 @@ def test_no_space_left_at_any_change(before: Path, tmp_path: Path) -> None:
             assert error.errno == errno.ENOSPC
             if values(data) == expected((0, 400)):
                 assert "u" not in LogDir(data).topics(), step
-                current = tree(data)
+                current = files(data)
                 assert {name: current[name] for name in current if name in untouched} == untouched, step
                 failed += 1
                 continue

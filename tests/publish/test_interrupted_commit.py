@@ -11,8 +11,7 @@ from native_log.checkpoints.leader_epochs import EpochEntry, read_leader_epochs,
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, update_offset_checkpoint
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.publish import commit as publishing
-
-from .support import expected, records, staged_job, values, write
+from tests.builders.commits import expected, records, staged_job, values, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryE
 from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish.job import Owner, WriteJob, remove_abandoned_jobs
-
-from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
+from tests.builders.commits import NOW_MS, expected, records, stage, staged_job, values, write
+from tests.contents import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def leftovers(data: Path) -> list[str]:
-    return [name for name in [*tree(data), *(p.name for p in data.glob("*/"))] if "kafkalog" in name]
+    return [name for name in [*files(data), *(p.name for p in data.glob("*/"))] if "kafkalog" in name]
 
 
 def test_only_the_committed_attempt_at_a_task_is_published(data: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_job_cannot_begin_in_a_missing_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("topic", ["t", "new"])
 def test_a_task_fails_when_its_job_is_aborted(data: Path, topic: str) -> None:
-    before = tree(data)
+    before = files(data)
     job = WriteJob.begin(data)
 
     def rows() -> object:
@@ -78,17 +78,17 @@ def test_a_task_fails_when_its_job_is_aborted(data: Path, topic: str) -> None:
         stage(job, rows(), topic=topic)  # type: ignore[arg-type]
     with pytest.raises((KafkaLogError, FileNotFoundError)):
         stage(job, [(0, records(0, 10))], topic=topic)
-    assert tree(data) == before
+    assert files(data) == before
     assert leftovers(data) == []
 
 
 def test_an_aborted_job_cannot_be_committed(data: Path) -> None:
-    before = tree(data)
+    before = files(data)
     job, staged = staged_job(data, 100, 200)
     job.abort()
     with pytest.raises(KafkaLogError, match="aborted"):
         publishing.commit(job, staged, {}, 2)
-    assert tree(data) == before
+    assert files(data) == before
 
 
 def test_an_abort_removes_the_log_directory_that_was_created_for_the_job(tmp_path: Path) -> None:
@@ -149,11 +149,11 @@ def test_a_commit_fails_if_the_directory_is_locked(data: Path) -> None:
 def test_a_commit_fails_if_a_log_has_a_damaged_end(data: Path) -> None:
     log = data / "t-1" / "00000000000000000000.log"
     log.write_bytes(log.read_bytes()[:-7])
-    before = tree(data)
+    before = files(data)
     job, staged = staged_job(data, 100, 200)
     with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover"):
         publishing.commit(job, staged, {}, 2)
-    assert tree(data) == before
+    assert files(data) == before
 
 
 def test_a_batch_of_a_stream_is_written_exactly_once(data: Path) -> None:
@@ -173,7 +173,7 @@ def test_concurrent_jobs_that_create_the_same_topic_write_to_one_topic(data: Pat
         ids.add(LogDir(data).partition("new", 0).topic_id)
     assert len(ids) == 1
     assert values(data, "new") == expected((0, 300))
-    assert not [name for name in tree(data) if "kafkalog" in name or name.endswith("-delete")]
+    assert not [name for name in files(data) if "kafkalog" in name or name.endswith("-delete")]
     assert list(verify_log(LogDir(data).partition("new", 1))) == []
 
 

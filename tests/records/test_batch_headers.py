@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .build import COMMIT, Rec, marker, message, v2, wrapper
+from tests.builders.batches import COMMIT, Rec, marker, v2
+from tests.builders.legacy import message, wrapper
+from tests.builders.strategies import logs, mutations
+
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import logs, mutations
 from .test_properties import joined, quick
 
 LOG = (

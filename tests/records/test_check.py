@@ -10,11 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from native_log.records import OffsetOrder
+from tests.builders.batches import Rec, v2, with_right_crc
+from tests.builders.legacy import message, wrapper
+from tests.builders.strategies import Batch, logs, mutations
 from tests.effort import examples
 
-from .build import Rec, message, v2, with_right_crc, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import Batch, logs, mutations
 from .test_properties import joined, outcome, quick
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ import pytest
 import snappy
 import zstandard
 
-from . import build
-from .build import FLAVOURS, ZSTD_TOO_SMALL_FOREVER, Rec, message, v2, wrapper
+from tests.builders.batches import Rec, payload, v2
+from tests.builders.codecs import FLAVOURS, XERIAL, ZSTD_TOO_SMALL_FOREVER
+from tests.builders.legacy import message, wrapper
+
 from .rows import offsets, rows
 
 RECS = [Rec(b"k%d" % i, bytes([i % 251]) * (i * 37 % 900), offset_delta=i) for i in range(400)]
@@ -57,12 +59,12 @@ def raw(impl, codec: str, stored: bytes, **how: int):
     return damage(impl, v2(RECS[:1], codec=codec, records=stored), **how)
 
 
-PLAIN = build.payload(RECS)
+PLAIN = payload(RECS)
 
 
 @pytest.mark.parametrize(("codec", "flavour"), [f for f in FLAVOUR_IDS if f != ("lz4", "v0")])
 def test_cut_short(impl, codec: str, flavour: str) -> None:
-    stored = FLAVOURS[codec][flavour](build.payload(RECS[:3]))
+    stored = FLAVOURS[codec][flavour](payload(RECS[:3]))
     kept = {"padded": 7}.get(flavour, 0)
     for cut in range(len(stored) - kept):
         decoded = impl.decode(v2(RECS[:3], codec=codec, records=stored[:cut]), ["offset"])
@@ -74,24 +76,24 @@ def test_cut_short(impl, codec: str, flavour: str) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_trailing_garbage(impl, codec: str) -> None:
-    stored = FLAVOURS[codec]["plain"](build.payload(RECS[:1])) + b"garbage"
+    stored = FLAVOURS[codec]["plain"](payload(RECS[:1])) + b"garbage"
     assert raw(impl, codec, stored).kind == "compression"
 
 
 def test_xerial_ignores_a_cut_length(impl) -> None:
-    stored = FLAVOURS["snappy"]["plain"](build.payload(RECS[:1])) + b"\0\0\0"
+    stored = FLAVOURS["snappy"]["plain"](payload(RECS[:1])) + b"\0\0\0"
     assert values(impl, v2(RECS[:1], codec="snappy", records=stored)) == [RECS[0].value]
 
 
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        (build.XERIAL[:8] + struct.pack(">ii", 0, 1) + b"\0\0\0\1\0", "version 0"),
-        (build.XERIAL + struct.pack(">i", 100) + b"\0", "a block runs over the end"),
-        (build.XERIAL + struct.pack(">i", -5) + b"\0", "negative length"),
-        (build.XERIAL + struct.pack(">i", 0), "an empty block lacks its length"),
-        (build.XERIAL + build.XERIAL[:9], "second header cut"),
-        (build.XERIAL + b"\x82SNAPPX\0" + bytes(8), "second header wrong"),
+        (XERIAL[:8] + struct.pack(">ii", 0, 1) + b"\0\0\0\1\0", "version 0"),
+        (XERIAL + struct.pack(">i", 100) + b"\0", "a block runs over the end"),
+        (XERIAL + struct.pack(">i", -5) + b"\0", "negative length"),
+        (XERIAL + struct.pack(">i", 0), "an empty block lacks its length"),
+        (XERIAL + XERIAL[:9], "second header cut"),
+        (XERIAL + b"\x82SNAPPX\0" + bytes(8), "second header wrong"),
         (b"\x82SNAPPY", "shorter than a header: a raw block that is none"),
         (b"\xff\xff\xff\xff\x0f" + bytes(30), "claims 4 GiB"),
         (b"\xff\xff\xff\xff\xff\x01" + bytes(30), "length of 6 bytes"),
@@ -103,7 +105,7 @@ def test_snappy_rejected(impl, stored: bytes, why: str) -> None:
 
 
 def test_xerial_of_a_later_version(impl) -> None:
-    stored = FLAVOURS["snappy"]["plain"](build.payload(RECS[:1]))
+    stored = FLAVOURS["snappy"]["plain"](payload(RECS[:1]))
     stored = stored[:8] + struct.pack(">ii", 7, 3) + stored[16:]
     assert values(impl, v2(RECS[:1], codec="snappy", records=stored)) == [RECS[0].value]
 
@@ -112,16 +114,16 @@ def test_raw_snappy_that_begins_like_xerial(impl) -> None:
     """0x82 is the first byte of a length too."""
     recs = [Rec(None, b"x" * n) for n in range(200)]
     for rec in recs:
-        stored = snappy.compress(build.payload([rec]))
+        stored = snappy.compress(payload([rec]))
         assert values(impl, v2([rec], codec="snappy", records=stored)) == [rec.value]
-    assert any(snappy.compress(build.payload([rec]))[0] == 0x82 for rec in recs)
+    assert any(snappy.compress(payload([rec]))[0] == 0x82 for rec in recs)
 
 
 def frame(
     flags: int = 0x60, block: int = 0x40, blocks: bytes | None = None, checksum: int | None = None
 ) -> bytes:
     """An LZ4 frame around one stored block, its header checksum right for what its flags are."""
-    content = build.payload(RECS[:1])
+    content = payload(RECS[:1])
     blocks = struct.pack("<I", len(content) | 1 << 31) + content if blocks is None else blocks
     right = HEADER_CHECKSUMS.get((flags, block), 0)
     return (
@@ -204,7 +206,7 @@ def test_bomb(impl, codec: str, flavour: str) -> None:
     """A small batch that would become 8 MiB is rejected at the limit; one that just fits is not."""
     recs = [Rec(None, bytes(8 << 20))]
     bomb = v2(recs, codec=codec, compress=FLAVOURS[codec][flavour])
-    size = len(build.payload(recs))
+    size = len(payload(recs))
     if flavour == "stored":
         assert len(bomb) > size  # no bomb, but it shows that the flavour is what it says
         return
@@ -234,17 +236,17 @@ def test_zstd_window_above_128_mib(impl) -> None:
 
 
 def test_gzip_checks_itself(impl) -> None:
-    stored = bytearray(FLAVOURS["gzip"]["plain"](build.payload(RECS[:1])))
+    stored = bytearray(FLAVOURS["gzip"]["plain"](payload(RECS[:1])))
     for at in (-8, -4):  # CRC-32, size
         wrong = bytearray(stored)
         wrong[at] ^= 1
         assert raw(impl, "gzip", bytes(wrong)).kind == "compression"
-    assert raw(impl, "gzip", zlib.compress(build.payload(RECS[:1]))).kind == "compression"  # zlib is not gzip
+    assert raw(impl, "gzip", zlib.compress(payload(RECS[:1]))).kind == "compression"  # zlib is not gzip
 
 
 def test_gzip_header_fields(impl) -> None:
     """Name, comment, extra field: RFC 1952 lets them be there."""
-    content = build.payload(RECS[:1])
+    content = payload(RECS[:1])
     deflate = zlib.compressobj(wbits=-15)
     stored = b"\x1f\x8b\x08" + bytes([4 | 8 | 16]) + bytes(6) + b"\x03\0abc" + b"name\0" + b"comment\0"
     stored += deflate.compress(content) + deflate.flush()
@@ -269,7 +271,7 @@ def test_lz4_match_length_near_the_end_of_a_block(impl, literals_after: int) -> 
     """liblz4 requires four bytes after a match length of several bytes, and lz4-java's reader is liblz4."""
     match_bytes = 4 + 15 + 3 * 255
     recs = [Rec(None, b"x" * (match_bytes + literals_after))]  # one byte, the match, and all but the last
-    plain = build.payload(recs)
+    plain = payload(recs)
     first = plain[: plain.index(b"x") + 1]
     last = plain[len(first) + match_bytes :]
     assert len(last) == literals_after

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 from native_log.records.compaction import KEY_OVERHEAD_BYTES
+from tests.builders.batches import CONTROL, TRANSACTIONAL, Rec, marker, v2, with_right_crc
+from tests.builders.codecs import FLAVOURS
+from tests.builders.legacy import message, wrapper
 
-from .build import CONTROL, FLAVOURS, TRANSACTIONAL, Rec, marker, message, v2, with_right_crc, wrapper
 from .keywords import mark, put_batches
 
 ROOM = 1 << 20

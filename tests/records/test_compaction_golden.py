@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from native_log.records.compaction import Verdict
+from tests.builders.golden import GOLDEN
 
 from .keywords import mark, put_batches
 from .rows import SEVEN, rows
 
-GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 ROUNDS = sorted(
     (before.parent, before.name[: len("round1")])
     for before in GOLDEN.glob("*/compact-*/round*-before")

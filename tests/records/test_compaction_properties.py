@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .build import T0, Rec, v2
+from tests.builders.batches import T0, Rec, v2
+from tests.builders.strategies import PRODUCERS, Batch, logs, mutations
+
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .keywords import mark, put_batches
-from .logs import PRODUCERS, Batch, logs, mutations
 from .rows import SEVEN, rows
 
 if TYPE_CHECKING:

@@ -6,10 +6,8 @@ import pytest
 
 from native_log.records.compaction import RewriteStats, Rewritten, Verdict
 from native_log.records.schema import BATCH_SCHEMA
-
-from .build import (
+from tests.builders.batches import (
     CONTROL,
-    FLAVOURS,
     HORIZON,
     LOG_APPEND_TIME,
     T0,
@@ -17,12 +15,13 @@ from .build import (
     Rec,
     long_varint,
     marker,
-    message,
     v2,
     varint,
     with_right_crc,
-    wrapper,
 )
+from tests.builders.codecs import FLAVOURS
+from tests.builders.legacy import message, wrapper
+
 from .rows import SEVEN, offsets, rows
 
 NOW = T0 + 1000

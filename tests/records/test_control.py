@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from native_log.records import encode_marker
-
-from .build import ABORT, COMMIT, T0, marker
+from tests.builders.batches import ABORT, COMMIT, T0, marker
 
 HOW: dict[str, Any] = {
     "offset": 42,

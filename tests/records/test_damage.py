@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
-from . import build
-from .build import TRANSACTIONAL, ZSTD_TOO_SMALL_FOREVER, Rec, marker, message, v2, with_right_crc, wrapper
+from tests.builders.batches import TRANSACTIONAL, Rec, marker, payload, v2, varint, with_right_crc
+from tests.builders.codecs import XERIAL, ZSTD_TOO_SMALL_FOREVER
+from tests.builders.legacy import message, wrapper
+
 from .conftest import needs_kernel
 from .rows import ALL, offsets, rows
 
@@ -186,10 +188,10 @@ def test_a_huge_claim(impl, size: int) -> None:
 LIES = [
     v2([Rec()], size=2**31 - 13),
     v2([Rec()], record_count=2**31 - 1),
-    v2([Rec()], records=build.varint(2**31 - 1) + b"x"),
-    v2([Rec()], records=b"\x0c\0\0\0\1\1" + build.varint(2**31 - 1)[:1]),
+    v2([Rec()], records=varint(2**31 - 1) + b"x"),
+    v2([Rec()], records=b"\x0c\0\0\0\1\1" + varint(2**31 - 1)[:1]),
     v2([Rec()], codec="snappy", records=b"\xff\xff\xff\xff\x07" + bytes(50)),
-    v2([Rec()], codec="snappy", records=build.XERIAL + b"\x7f\xff\xff\xff" + bytes(50)),
+    v2([Rec()], codec="snappy", records=XERIAL + b"\x7f\xff\xff\xff" + bytes(50)),
     v2([Rec()], codec="lz4", records=bytes.fromhex("04224d186870") + struct.pack("<Q", 2**40) + bytes(9)),
     v2([Rec()], codec="zstd", records=b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**31) + bytes(20)),
     v2([Rec()], codec="zstd", records=ZSTD_TOO_SMALL_FOREVER),
@@ -267,7 +269,7 @@ def test_memory_for_many_records(magic: int, tmp_path: Path) -> None:
     read and once as written."""
     content_bytes = 31 << 20  # what is decompressed into doubles, up to 32 MiB
     if magic == 2:
-        record = build.payload([Rec(b"", b"", offset_delta=0)])
+        record = payload([Rec(b"", b"", offset_delta=0)])
         count = content_bytes // len(record)
         records = zstandard.compress(record * count)
         batch = v2([], 7, "zstd", record_count=count, last_offset_delta=0, records=records)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.batches import Rec, v2
+from tests.builders.strategies import logs, mutations
 from tests.effort import examples
 
-from .build import Rec, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import logs, mutations
 from .test_properties import joined, outcome, quick
 
 if TYPE_CHECKING:

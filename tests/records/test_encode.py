@@ -10,8 +10,9 @@ import pytest
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from native_log.records.schema import BATCH_SCHEMA, HEADERS
+from tests.builders.batches import T0, Rec, v2
+from tests.builders.codecs import CODECS
 
-from .build import CODECS, T0, Rec, v2
 from .conftest import KERNEL, needs_kernel
 from .rows import SEVEN, rows
 

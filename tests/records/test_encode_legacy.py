@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from native_log.errors import InvalidRecordError, RecordTooLargeError
+from tests.builders.batches import LOG_APPEND_TIME, T0, Rec
+from tests.builders.legacy import message, wrapper
 
-from .build import LOG_APPEND_TIME, T0, Rec, message, wrapper
 from .test_encode import batch, counts, values
 
 RECS = [Rec(b"k", b"v"), Rec(None, b"", timestamp=T0 + 9), Rec(b"", None, timestamp=T0 - 1)]

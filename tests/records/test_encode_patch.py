@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log.errors import InvalidRecordError
+from tests.builders.batches import v2
+from tests.builders.legacy import message
 
-from .build import message, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
 
 if TYPE_CHECKING:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from .build import CODECS, T0, Rec
+from tests.builders.batches import T0, Rec
+from tests.builders.codecs import CODECS
+
 from .test_encode import batch
 from .test_peers import BUILDERS, READERS, RECS, WITH_HEADERS
 

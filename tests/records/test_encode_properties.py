@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from native_log.errors import KafkaLogError
 from native_log.records.schema import HEADERS
+from tests.builders.batches import T0
+from tests.builders.codecs import CODECS
 
-from .build import CODECS, T0
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import rows
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.batches import LOG_APPEND_TIME, TRANSACTIONAL, Rec, marker, v2, with_right_crc
+from tests.builders.codecs import FLAVOURS
+from tests.builders.legacy import message, wrapper
 from tests.effort import EFFORT
 
-from .build import FLAVOURS, LOG_APPEND_TIME, TRANSACTIONAL, Rec, marker, message, v2, with_right_crc, wrapper
 from .rows import ALL
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import golden_id, golden_partitions
 
 from native_log.records.schema import BATCH_SCHEMA
+from tests.builders.golden import golden_id, golden_partitions
 
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import ALL, SEVEN, rows
 
 if TYPE_CHECKING:
-    from conftest import GoldenPartition
+    from tests.builders.golden import GoldenPartition
 
 PARTITIONS = list(golden_partitions())
 WHOLE = [p for p in PARTITIONS if not p.fixture.split("/")[1].startswith(("corrupt", "compact-crash"))]

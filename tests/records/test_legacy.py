@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .build import LOG_APPEND_TIME, T0, Rec, message, v2, wrapper
+from tests.builders.batches import LOG_APPEND_TIME, T0, Rec, v2
+from tests.builders.legacy import message, wrapper
+
 from .rows import ALL, offsets, rows
 
 LEGACY_CODECS = ["gzip", "snappy", "lz4"]

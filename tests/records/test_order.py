@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.records import OffsetOrder
+from tests.builders.batches import Rec, v2
+from tests.builders.legacy import message, wrapper
+from tests.builders.strategies import logs, mutations
 from tests.effort import examples
 
-from .build import Rec, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .keywords import mark, put_batches
-from .logs import logs, mutations
 from .rows import offsets
 from .test_properties import joined, outcome, quick
 

@@ -13,7 +13,10 @@ from kafka.record import default_records as kp_default
 from kafka.record import legacy_records as kp_legacy
 from kafka.record.memory_records import MemoryRecords as KpMemoryRecords
 
-from .build import CODECS, FLAVOURS, LOG_APPEND_TIME, T0, Rec, marker, message, v2, wrapper
+from tests.builders.batches import LOG_APPEND_TIME, T0, Rec, marker, v2
+from tests.builders.codecs import CODECS, FLAVOURS
+from tests.builders.legacy import message, wrapper
+
 from .rows import SEVEN, rows
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from native_log.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from tests.builders.batches import T0, Rec, v2
+from tests.builders.strategies import PRODUCERS, Batch, logs, mutations
 from tests.effort import examples
 
-from .build import T0, Rec, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import PRODUCERS, Batch, logs, mutations
 from .rows import ALL, offsets, rows
 
 quick = settings(

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.batches import COMMIT, CONTROL, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.legacy import message, wrapper
 from tests.effort import examples
 
-from .build import COMMIT, CONTROL, TRANSACTIONAL, Rec, marker, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import offsets
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .build import COMMIT, Rec, marker, message, v2
+from tests.builders.batches import COMMIT, Rec, marker, v2
+from tests.builders.legacy import message
+from tests.builders.strategies import Batch, logs, mutations
+
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import Batch, logs, mutations
 from .test_compaction_properties import filters, same_rewritten
 
 if TYPE_CHECKING:

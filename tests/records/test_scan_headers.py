@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.batches import COMMIT, Rec, marker, v2
+from tests.builders.legacy import message, wrapper
+from tests.builders.strategies import logs, mutations
 from tests.effort import examples
 
-from .build import COMMIT, Rec, marker, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import logs, mutations
 from .test_properties import joined, outcome, quick
 
 if TYPE_CHECKING:

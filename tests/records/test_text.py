@@ -11,11 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.builders.batches import CONTROL, LOG_APPEND_TIME, T0, Rec, marker, v2
+from tests.builders.legacy import message
+from tests.builders.strategies import Batch, logs, mutations
 from tests.effort import examples
 
-from .build import CONTROL, LOG_APPEND_TIME, T0, Rec, marker, message, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
-from .logs import Batch, logs, mutations
 from .test_properties import joined, outcome, quick
 
 options = st.fixed_dictionaries(

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from . import build
-from .build import CONTROL, HORIZON, LOG_APPEND_TIME, T0, TRANSACTIONAL, Rec, long_varint, marker, v2, varint
+from tests.builders.batches import (
+    CONTROL,
+    HORIZON,
+    LOG_APPEND_TIME,
+    T0,
+    TRANSACTIONAL,
+    Rec,
+    body,
+    long_varint,
+    marker,
+    payload,
+    v2,
+    varint,
+)
+from tests.builders.codecs import FLAVOURS
+
 from .rows import ALL, offsets, rows
 
 
@@ -208,8 +222,8 @@ def test_longer_varints_than_needed(impl) -> None:
     assert (row["timestamp"], row["key"], row["value"], row["headers"]) == ((T0 + 5) * 1000, b"k", None, None)
 
 
-GOOD = build.payload([Rec()])
-BODY = build.body(Rec(), 0, T0)
+GOOD = payload([Rec()])
+BODY = body(Rec(), 0, T0)
 START = b"\0" + varint(0) + varint(0)
 
 
@@ -253,7 +267,7 @@ DAMAGED = {
 def test_damaged_records(impl, name: str, codec: str, columns: list[str]) -> None:
     """No record of a damaged batch is returned, for any columns; the records before it are."""
     before = v2([Rec()] * 3, 10)
-    stored = DAMAGED[name] if codec == "none" else build.FLAVOURS[codec]["plain"](DAMAGED[name])
+    stored = DAMAGED[name] if codec == "none" else FLAVOURS[codec]["plain"](DAMAGED[name])
     batch = v2([Rec()], 13, codec, records=stored)
     decoded = impl.decode(before + batch + before, columns)
     assert (decoded.status, decoded.position, decoded.next_offset) == ("damaged", len(before), 13)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .build import T0
+from tests.builders.batches import T0
+
 from .rows import ALL, rows
 
 V2_TEN = bytes.fromhex(

@@ -11,8 +11,6 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
-from conftest import GOLDEN
-
 import native_log
 from native_log.reporting.charts import byte_ticks, draw
 from native_log.reporting.figures import (
@@ -33,6 +31,7 @@ from native_log.reporting.layout import MARK, Bars, Series
 from native_log.reporting.page import render_page
 from native_log.reporting.sections import sections
 from native_log.reporting.text import displayed, shortened
+from tests.builders.golden import GOLDEN
 from tests.reporting.examples import DAY_MS, DIRECTORY, NOW_MS, partition, report
 
 HOSTILE = [

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from conftest import DATA, GOLDEN, GoldenPartition, golden_partitions, read_rows
 
 import native_log
 from native_log import LogDir
@@ -21,9 +20,10 @@ from native_log.reporting.samples import SAMPLE_BYTES
 from native_log.reporting.sections import sections
 from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.survey import survey
-from tests.internal_topics.messages import encode_key, encode_value
-from tests.internal_topics.support import SHARE_STATE_TOPIC, InternalTopic, Pair, group_record
-from tests.logdir import metadata
+from tests.builders import cluster_metadata
+from tests.builders.golden import DATA, GOLDEN, GoldenPartition, golden_partitions, read_rows
+from tests.builders.internal_topics import SHARE_STATE_TOPIC, InternalTopic, Pair, group_record
+from tests.builders.messages import encode_key, encode_value
 from tests.reporting.examples import NOW_MS
 
 if TYPE_CHECKING:
@@ -285,8 +285,8 @@ def test_what_a_compaction_frees() -> None:
 def test_what_retention_deletes(golden_copy: Callable[[str], Path]) -> None:
     """Only the oldest segments are deleted, by the stored settings of each topic."""
     data = golden_copy("kafka-4.1/whole-broker")
-    metadata.store(data, "events", {"retention.bytes": "1", "retention.ms": "-1"})
-    metadata.store(data, "state", {"cleanup.policy": "compact"})
+    cluster_metadata.store(data, "events", {"retention.bytes": "1", "retention.ms": "-1"})
+    cluster_metadata.store(data, "state", {"cleanup.policy": "compact"})
     figures = survey_of(data, Extent(retention=True))
     topics = {topic.topic: topic for topic in figures.retention or ()}
     expected = native_log.retain(data, now_ms=2 * NOW_MS, dry_run=True).to_pylist()

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 from dry_runs import as_done
 
 import native_log
@@ -24,8 +23,11 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.log import PartitionLog
 from native_log.log.largest_timestamp import largest_timestamp_ms
+from tests.builders.batches import batch
+from tests.builders.golden import GOLDEN
+from tests.builders.logs import write_log
+from tests.contents import files
 from tests.killing import survives
-from tests.log.support import batch, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,14 +58,6 @@ def arguments(before: Path) -> dict[str, Any]:
     after = expected(before.with_name("after"))
     (config,) = (topic["config"] for topic in after["topics"].values())
     return {"config": config, "now_ms": int(after["facts"]["removedBetweenMs"].split("..")[0])}
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 def segment_files(directory: Path) -> dict[str, bytes]:

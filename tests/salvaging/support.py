@@ -5,27 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from native_log import LogDir
-from native_log.records import scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     import pyarrow as pa
-
-FileState = tuple[bytes | None, int]
-"""Content (None: a directory) and modification time in ns."""
-
-
-def states(directory: Path) -> dict[str, FileState]:
-    """Return the state of all files and directories below a directory."""
-    return {
-        str(path.relative_to(directory)): (
-            path.read_bytes() if path.is_file() else None,
-            path.stat().st_mtime_ns,
-        )
-        for path in directory.rglob("*")
-    }
 
 
 def rows(paths: Path | Sequence[Path], **options: Any) -> dict[tuple[str, int], pa.Table]:
@@ -38,16 +23,6 @@ def rows(paths: Path | Sequence[Path], **options: Any) -> dict[tuple[str, int], 
         .drop(["position", "segment", "topic"])
         for directory in log_dir.partitions()
     }
-
-
-def batches(directory: Path) -> list[bytes]:
-    """Return the batches of an undamaged partition directory, in order."""
-    contents = []
-    for log in sorted(directory.glob("*.log")):
-        data = log.read_bytes()
-        for row in scan(data).batches.select(["position", "sizeInBytes"]).to_pylist():
-            contents.append(data[row["position"] : row["position"] + row["sizeInBytes"]])
-    return contents
 
 
 def findings(report: pa.Table) -> list[tuple[Any, ...]]:

@@ -14,9 +14,10 @@ import pytest
 import native_log
 from native_log import LogDir, LogDirInUseError
 from native_log.checkpoints.lock import LogDirLock
+from tests.contents import states
 from tests.killing import no_file_grows_beyond, survives
 
-from .support import rows, states
+from .support import rows
 
 if TYPE_CHECKING:
     from pathlib import Path

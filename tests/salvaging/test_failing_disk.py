@@ -16,11 +16,13 @@ from native_log.checkpoints.lock import LogDirLock
 from native_log.errors import LogTruncatedError
 from native_log.salvaging import partition as salvaged_partition
 from native_log.storage import DataFile, FaultyFile
-from tests.conftest import DATA
+from tests.builders.batches import batch
+from tests.builders.golden import DATA
+from tests.builders.logs import write_log
+from tests.contents import batches, states
 from tests.killing import survives
-from tests.log.support import batch, write_log
 
-from .support import batches, findings, states
+from .support import findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

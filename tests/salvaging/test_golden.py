@@ -10,15 +10,15 @@ import pytest
 import native_log
 from native_log import LogDir
 from native_log.records import BATCH_SCHEMA
-from tests.conftest import DATA, GOLDEN, golden_partitions
-from tests.log.support import open_golden
+from tests.builders.golden import DATA, GOLDEN, golden_partitions, open_golden
+from tests.contents import states
 
-from .support import findings, rows, states
+from .support import findings, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import GoldenPartition
+    from tests.builders.golden import GoldenPartition
 
 DAMAGED = sorted(
     str(path.relative_to(GOLDEN))

@@ -15,11 +15,12 @@ from native_log.policies import Gaps, TopicFacts, explain_gaps
 from native_log.salvaging.accounting import OffsetAccount
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import INDEX, LOG, file_name
-from tests.conftest import DATA, GOLDEN
-from tests.log.support import batch, write_log
-from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, Rec, batch, marker, v2
+from tests.builders.golden import DATA, GOLDEN
+from tests.builders.logs import write_log
+from tests.contents import batches
 
-from .support import batches, findings
+from .support import findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

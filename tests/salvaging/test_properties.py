@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import native_log
-from tests.log.support import batch, write_log
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
+from tests.contents import batches, states
 
-from .support import batches, rows, states
+from .support import rows
 
 HEADER_BYTES = 12
 """The offset and the size of a batch. No checksum covers them."""

@@ -13,7 +13,8 @@ from native_log.segment import damage, search
 from native_log.segment.rebuild import read_all_batches
 from native_log.segment.search import BatchSearch, ValidBatch
 from native_log.storage import DataFile
-from tests.records.build import Rec, message, v2
+from tests.builders.batches import Rec, v2
+from tests.builders.legacy import message
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN, GoldenPartition, golden_id, golden_partitions
 
 from native_log.config import LogConfig
 from native_log.log.listing import list_log
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.indexing import IndexState, index_entries
 from native_log.segment.rebuild import rebuild
+from tests.builders.golden import GOLDEN, GoldenPartition, golden_id, golden_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa

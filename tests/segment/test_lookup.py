@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from native_log.segment.lookup import OffsetLocation, SegmentLookup
 from native_log.segment.segment import LogSegment
 from native_log.storage import Window
-from tests.log.support import batch
-from tests.records.build import T0, message, wrapper
+from tests.builders.batches import T0, batch
+from tests.builders.legacy import message, wrapper
 
 if TYPE_CHECKING:
     from pathlib import Path

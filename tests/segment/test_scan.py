@@ -12,7 +12,7 @@ from native_log.errors import LogTruncatedError
 from native_log.records import scan
 from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
-from tests.log.support import batch
+from tests.builders.batches import batch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,7 @@ from native_log.segment.entries import OFFSET_ENTRY
 from native_log.segment.files import CLEANED, file_name
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
-from tests.log.support import batch
-from tests.records.build import T0, Rec, v2
+from tests.builders.batches import T0, Rec, batch, v2
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from conftest import GOLDEN, golden_partitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException, PythonException
@@ -28,6 +27,7 @@ from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.tasks import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
+from tests.builders.golden import GOLDEN, golden_partitions
 from tests.effort import examples
 
 from .parity import DATA

@@ -13,7 +13,7 @@ import pytest
 import native_log
 from native_log.checkpoints.lock import LogDirLock
 from native_log.log.verification import verify_log
-from tests.compaction.support import files
+from tests.contents import files
 from tests.retention.test_golden import arguments, copy
 
 from . import cluster_jobs as jobs

@@ -30,7 +30,8 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
-from tests.compaction.support import ALWAYS, broker_rounds, files
+from tests.builders.compaction_rounds import ALWAYS, broker_rounds
+from tests.contents import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from native_log.config import LogConfig
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
-from tests.compaction.support import files
+from tests.contents import files
 
 from .test_compact import CONFIG, NOW_MS, log_dir
 

@@ -14,7 +14,7 @@ import pytest
 
 import native_log
 from native_log.config import LogConfig
-from tests.compaction.support import files
+from tests.contents import files
 
 from .test_compact import CONFIG, NOW_MS, log_dir
 

@@ -32,7 +32,8 @@ from native_log.errors import CorruptRecordError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.policies import CompactionPolicy
 from native_log.records import Survivors, merge, scan
-from tests.compaction.support import ALWAYS, broker_rounds, files
+from tests.builders.compaction_rounds import ALWAYS, broker_rounds
+from tests.contents import files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 import kafkalog_spark
 from native_log.records import IMPLEMENTATION
-from tests.conftest import golden_partitions
+from tests.builders.golden import golden_partitions
 
 SLOW = {"native_log.records.reference", "pyarrow.compute", "crc32c", "native_log.log.writing.appender"}
 PLAN = """

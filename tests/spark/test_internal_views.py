@@ -6,7 +6,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import GOLDEN
 from markdown_blocks import ROOT
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -15,6 +14,7 @@ from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log import LogDir
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.read import parse_read_options
 from kafkalog_spark.options.stream import parse_stream_options
-from tests.log.replicas.copies import batches, damage, rows_of, write_copy
-from tests.log.support import write_log
-from tests.records.build import ABORT, T0, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.batches import ABORT, T0, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.copies import batches, damage, rows_of, write_copy
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

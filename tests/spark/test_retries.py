@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import native_log
-from tests.compaction.support import files
+from tests.contents import files
 
 from . import retried_jobs as jobs
 from .cluster import Driver

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chispa import assert_df_equality
-from conftest import GOLDEN
 from pyspark.errors import StreamingQueryException
 from pyspark.version import __version__ as spark_version
+
+from tests.builders.golden import GOLDEN
 
 from .parity import DATA
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import DataLossError
-from tests.conftest import DATA
+from tests.builders.golden import DATA
 
 LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(364, 420)}
 

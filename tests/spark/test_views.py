@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -16,6 +15,7 @@ from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.views import VIEWS
 from native_log.errors import CorruptRecordError
+from tests.builders.golden import GOLDEN
 
 from .parity import DATA, PARITY
 

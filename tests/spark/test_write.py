@@ -21,7 +21,7 @@ from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.options.write import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
 from native_log.publish.staging import StagingWriter
-from tests.logdir.metadata import store
+from tests.builders.cluster_metadata import store
 
 if TYPE_CHECKING:
     from pathlib import Path

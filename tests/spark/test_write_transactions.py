@@ -13,7 +13,7 @@ from kafkalog_spark.write.plan import WritePlan
 from kafkalog_spark.write.task import write_task
 from native_log import LogDir
 from native_log.checkpoints.write_intent import WriteIntent
-from tests.publish.support import records, values
+from tests.builders.commits import records, values
 from tests.publish.test_crash import run_killed
 
 if TYPE_CHECKING:

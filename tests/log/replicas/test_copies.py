@@ -11,8 +11,7 @@ from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.copies import inspect_copy
 from native_log.segment.files import MAX_OFFSET, file_name
-
-from .copies import batches, damage, write_copy
+from tests.builders.copies import batches, damage, write_copy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,13 @@ import pytest
 import native_log
 from native_log import CorruptRecordError, LogDir
 from native_log.segment.files import file_name
-
-from .copies import RECORDS, batches, rows, rows_of, write_copy
+from tests.builders.copies import RECORDS, batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .copies import Batch
+    from tests.builders.copies import Batch
 
 WHOLE = batches(0, 4)
 SIZE = len(WHOLE[0].data)

@@ -9,7 +9,7 @@ import pytest
 
 from native_log import LogDir
 from native_log.log.replicas.merged_log import MergedLog
-from tests.conftest import GOLDEN
+from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,10 +21,9 @@ from native_log.log.replicas.merged_log import MergedLog
 from native_log.policies import Gaps
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
-from tests.log.support import write_log
-from tests.records.build import ABORT, COMMIT, T0, TRANSACTIONAL, Rec, marker, v2
-
-from .copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
+from tests.builders.batches import ABORT, COMMIT, T0, TRANSACTIONAL, Rec, marker, v2
+from tests.builders.copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from native_log.log.replicas.merged_source import MergedSource

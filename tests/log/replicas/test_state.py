@@ -14,10 +14,9 @@ from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.state import read_state
 from native_log.segment.files import file_name
-from tests.log.support import write_log
-from tests.records.build import message
-
-from .copies import Batch, batches, damage, write_copy
+from tests.builders.copies import Batch, batches, damage, write_copy
+from tests.builders.legacy import message
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from pathlib import Path

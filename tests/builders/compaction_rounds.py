@@ -11,7 +11,8 @@ from typing import Any
 from native_log.config import LogConfig
 from native_log.records import scan
 
-GOLDEN = Path(__file__).parents[1] / "data" / "golden"
+from .golden import GOLDEN
+
 ALWAYS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 EXPIRED_PRODUCERS = {"kafka-3.9-compact-idem-round1"}
 """Rounds in which the broker had expired the producers, because their records were old."""
@@ -62,15 +63,6 @@ def batches(path: Path) -> list[dict[str, Any]]:
 
 def logs(partition: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(partition.glob("*.log"))}
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    """Return the content of all files below a directory, except the lock file."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 def _horizons(fixture: Path, topic: str) -> set[int]:

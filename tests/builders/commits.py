@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -102,12 +101,3 @@ def values(data: Path, topic: str = "t") -> list[str]:
 
 def expected(*ranges: tuple[int, int]) -> list[str]:
     return sorted(f"v{i}" for start, end in ranges for i in range(start, end))
-
-
-def tree(data: Path) -> dict[str, str]:
-    """Return a hash of the content of each file in a directory, by path."""
-    return {
-        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(data.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }

@@ -6,6 +6,8 @@ import struct
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from .batches import unsigned_varint
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
@@ -28,14 +30,6 @@ def written(
 def versions_of(message: Message) -> range:
     assert message.versions.last is not None
     return range(message.versions.first, message.versions.last + 1)
-
-
-def unsigned_varint(value: int) -> bytes:
-    data = bytearray()
-    while value >= 0x80:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*data, value])
 
 
 class _Writer:

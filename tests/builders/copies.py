@@ -1,4 +1,4 @@
-"""Write copies of the partition t-0, and damage them."""
+"""Write copies of the partition t-0 as replicas have them, and damage them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
-from tests.log.support import write_log
-from tests.records.build import T0, Rec, v2
+
+from .batches import T0, Rec, v2
+from .logs import write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,20 +7,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from .build import (
-    CONTROL,
-    FLAVOURS,
-    HORIZON,
-    LOG_APPEND_TIME,
-    T0,
-    TRANSACTIONAL,
-    Rec,
-    marker,
-    message,
-    v2,
-    with_right_crc,
-    wrapper,
-)
+from .batches import CONTROL, HORIZON, LOG_APPEND_TIME, T0, TRANSACTIONAL, Rec, marker, v2, with_right_crc
+from .codecs import FLAVOURS
+from .legacy import message, wrapper
 
 PRODUCERS = [7, 8, 2**40]
 

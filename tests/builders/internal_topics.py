@@ -15,7 +15,6 @@ from native_log.records.control import encode_marker
 from .messages import encode_key, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from native_log import PartitionLog
@@ -118,8 +117,3 @@ class InternalTopic:
         config = {"cleanup.policy": "delete"}
         with LogDir(self.path) as log_dir, log_dir.partition(self.topic, 0, config=config) as log:
             write(log)
-
-
-def rows(batches: Iterable[pa.RecordBatch], *columns: str) -> list[tuple[Any, ...]]:
-    """Return the rows of batches as tuples of the named columns."""
-    return [tuple(row[name] for name in columns) for batch in batches for row in batch.to_pylist()]

@@ -6,7 +6,7 @@ import struct
 from base64 import urlsafe_b64decode
 from typing import TYPE_CHECKING, Any
 
-from tests.cli.messages import unsigned_varint
+from .batches import unsigned_varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Build what tests read: batches, segments, logs and log directories. One module builds one thing."""
