@@ -24,8 +24,8 @@ from kafkalog_spark.cluster import (
     tuned_session,
 )
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import pack
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.enforcement import finish_and_plan
@@ -107,7 +107,7 @@ def retain(
     return spark.createDataFrame(planned_table(report) if dry_run else report)
 
 
-PartitionToPlan = tuple[OpenablePartition, RetentionPolicy]
+PartitionToPlan = tuple[DirectorySource, RetentionPolicy]
 """A partition, and the policy of its topic."""
 
 
@@ -156,7 +156,7 @@ def _sized_partitions(
     return [
         (
             (
-                OpenablePartition(
+                DirectorySource(
                     str(directory.path),
                     directory.topic,
                     directory.partition,

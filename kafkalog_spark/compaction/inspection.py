@@ -19,6 +19,7 @@ from native_log.compaction.statistics import cleaned_partition, failed_partition
 from native_log.compaction.survey import Survey
 from native_log.compaction.survivors import TooManyKeysError, plan_and_find_survivors
 from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
 from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.compaction.messages import InspectionTask, PartitionToCompact, RunSettings
     from native_log.compaction.eligibility import CleanableRange
-    from native_log.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def inspect_partition(
     if not Path(directory.path).is_dir():
         return PartitionResult(directory, invisible_from=socket.gethostname())
     try:
-        log = directory.open()
+        log = PartitionLog(directory.open())
         cleanable = find_cleanable_range(log, policy.config, settings.now_ms)
         if not cleanable.is_candidate(policy.config):
             stats = skip_ineligible(log, cleanable, policy)
@@ -85,7 +85,7 @@ def _compact_whole(
     )
     results, staged = [], []
     for group in round.groups:
-        attempt = create_attempt_directory(round.path, settings)
+        attempt = create_attempt_directory(round.source.path, settings)
         results.append(rewrite_group(round, group, survivors, attempt))
         if attempt is not None:
             staged.append(StagedGroup(group.base_offsets, attempt.name))
@@ -113,7 +113,7 @@ def _large_partition(
 
 def _begins_without_transactions(log: PartitionLog, cleanable: CleanableRange) -> bool:
     """Return whether the first batches from the first dirty offset on belong to no transaction."""
-    for _, scanned in log.headers(cleanable.first_dirty_offset, DamagedRange.reject):
+    for _, scanned in log.state.headers(cleanable.first_dirty_offset, DamagedRange.reject):
         if scanned.batches.num_rows:
             return not has_transactions(scanned.batches)
     return True

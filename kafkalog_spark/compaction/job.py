@@ -22,7 +22,6 @@ from kafkalog_spark.compaction.messages import (
 )
 from kafkalog_spark.compaction.splits import SPLIT_BYTES
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
 from native_log.compaction.compactor import compaction_request, select_to_compact
 from native_log.compaction.delete_policy import delete_old_segments
@@ -30,6 +29,7 @@ from native_log.compaction.statistics import failed_partition
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import open_for_maintenance
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import current_ms
@@ -137,12 +137,12 @@ def _prepare_partitions(
     prepared, failures = [], []
     for directory, policy in to_compact:
         topic, partition = directory.topic, directory.partition
-        openable = OpenablePartition(str(directory.path), topic, partition, log_dir.checkpoints(directory))
+        source = DirectorySource(str(directory.path), topic, partition, log_dir.checkpoints(directory))
         try:
             if not dry_run:
                 finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
                 (directory.path / STAGING_DIRECTORY).mkdir()
-            prepared.append((PartitionToCompact(openable, policy), _work_bytes(directory.path)))
+            prepared.append((PartitionToCompact(source, policy), _work_bytes(directory.path)))
         except (KafkaLogError, OSError) as error:
             failures.append(failed_partition(topic, partition, str(error)))
     return prepared, failures

@@ -13,6 +13,7 @@ from kafkalog_spark.errors import visibility_check
 from native_log.compaction.rewrite import put_keys
 from native_log.compaction.survey import OptimisticSurvey, UnexpectedTransactionError, survey_log
 from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
 from native_log.records import KeyBuckets
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def collect_keys(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> It
         try:
             if isinstance(work, SurveyPart):
                 with visibility_check(work.directory.path):
-                    report = CollectionReport(survey_log(work.directory.open(), work.first, work.end))
+                    report = CollectionReport(
+                        survey_log(PartitionLog(work.directory.open()), work.first, work.end)
+                    )
             else:
                 with visibility_check(work.range.path):
                     report, bundles = _collect_split(work, settings)

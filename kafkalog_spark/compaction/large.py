@@ -17,6 +17,7 @@ from kafkalog_spark.read.splits import PACK_BYTES, target_bytes
 from native_log.compaction.delete_policy import add_planned_deletions
 from native_log.compaction.statistics import cleaned_partition, failed_partition
 from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,7 +145,7 @@ def _partition_result(
     )
     try:
         compacted = zip(round.groups, group_stats, strict=True)
-        log = directory.open()
+        log = PartitionLog(directory.open())
         stats = add_planned_deletions(stats, log, partition.policy.config, settings.now_ms, compacted)
     except (KafkaLogError, OSError) as failure:
         return _failed_result(partition, str(failure))

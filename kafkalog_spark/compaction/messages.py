@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkalog_spark.partitions import OpenablePartition
     from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
     from native_log.compaction.statistics import GroupStatistics, PartitionStatistics
     from native_log.compaction.survey import Survey
     from native_log.log import LogRange
+    from native_log.log.sources.directory import DirectorySource
     from native_log.policies import CompactionPolicy
 
 
@@ -33,7 +33,7 @@ class RunSettings:
 class PartitionToCompact:
     """A partition, and the policy of its topic."""
 
-    directory: OpenablePartition
+    directory: DirectorySource
     policy: CompactionPolicy
 
 
@@ -73,7 +73,7 @@ class PartitionResult:
         large_partition: set if the partition is too large for one task and has to be compacted by many.
     """
 
-    directory: OpenablePartition
+    directory: DirectorySource
     invisible_from: str | None = None
     statistics: PartitionStatistics | None = None
     staged: tuple[StagedGroup, ...] = ()
@@ -92,7 +92,7 @@ class LargePartition:
         segments: (base offset, size in bytes) of each segment.
     """
 
-    directory: OpenablePartition
+    directory: DirectorySource
     policy: CompactionPolicy
     cleanable: CleanableRange
     provisional_round: Round
@@ -112,7 +112,7 @@ class SurveyPart:
 
     row_number: int
     row_part: int
-    directory: OpenablePartition
+    directory: DirectorySource
     first: int
     end: int
     size_bytes: int

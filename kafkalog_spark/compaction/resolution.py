@@ -18,6 +18,7 @@ from kafkalog_spark.compaction.messages import LargePartition, RoundPlan
 from native_log.compaction.rounds import plan_round
 from native_log.compaction.survey import Survey
 from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
 from native_log.records import merge
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def plan_large_round(group: Sequence[Row], settings: RunSettings) -> RoundPlan:
         if report.survey is not None:
             survey.extend(report.survey)
     try:
-        log = subject.directory.open()
+        log = PartitionLog(subject.directory.open())
         round = plan_round(log, subject.cleanable, subject.policy.config, settings.now_ms, survey)
     except (KafkaLogError, OSError) as failure:
         return RoundPlan(error=str(failure))

@@ -75,8 +75,8 @@ class GroupInput:
         round = plan.round
         (group,) = round.groups
         try:
-            with visibility_check(round.path):
-                attempt = create_attempt_directory(round.path, settings)
+            with visibility_check(round.source.path):
+                attempt = create_attempt_directory(round.source.path, settings)
                 stats = rewrite_group(round, group, unite(self.survivors), attempt)
         except (KafkaLogError, OSError) as failure:
             return GroupResult(GroupStatistics(), error=str(failure))

@@ -141,8 +141,6 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
     check_limits(start, end)
     if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):
         check_batch_start(start)
-    if parsed.replicas == "merge" and parsed.view == "segments":
-        raise OptionError("view=segments shows the files of one copy; remove replicas=merge")
     _check_trigger_limits(raw)
     return parsed
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from native_log.arguments import Mode
-    from native_log.log import LogRange, PartitionLog
+    from native_log.log import LogRange
+    from native_log.log.readable_log import ReadableLog
     from native_log.logdir.live_logdir import LiveLogDir
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
 
 
 def offset_lookup(
-    options: ReadOptions, logs: Mapping[TopicPartition, PartitionLog]
+    options: ReadOptions, logs: Mapping[TopicPartition, ReadableLog]
 ) -> Callable[[TopicPartition, int], int | None]:
     """Return a function that finds the first offset of a partition with at least a timestamp (epoch ms)."""
 
@@ -157,7 +158,7 @@ def offset_lookup(
     return offset_for_timestamp
 
 
-def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
+def _max_timestamp_ms(log: ReadableLog, mode: Mode) -> int:
     import pyarrow.compute as pc
 
     timestamps = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]

@@ -249,7 +249,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_data_loss(r, held, fail=read.fail_on_data_loss, path=log.path, reason=log.log.missing_start)
             part = r.intersection(held)
             if part.size > 0:
-                located[tp] = log.range(part.start, part.end, isolation_level=read.isolation_level)
+                located[tp] = log.log.range(part.start, part.end, isolation_level=read.isolation_level)
         return located
 
     def _limit(self, starts: Offsets, ends: Offsets) -> Offsets:
@@ -258,14 +258,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.min_offsets is not None and self._is_delayed(starts, ends, options.min_offsets):
             return starts
         # New partitions are read from the start of their logs.
-        firsts = {tp: log.local_log_start_offset for tp, log in logs.items() if tp in ends} | starts
+        firsts = {tp: log.log.local_log_start_offset for tp, log in logs.items() if tp in ends} | starts
         if options.max_offsets is not None:
             ends = limit_offsets(firsts, ends, options.max_offsets)
         if options.max_bytes is not None:
             ranges = {
-                tp: logs[tp].range(first, end)
+                tp: logs[tp].log.range(first, end)
                 for tp, end in ends.items()
-                if tp in logs and (first := max(firsts[tp], logs[tp].local_log_start_offset)) < end
+                if tp in logs and (first := max(firsts[tp], logs[tp].log.local_log_start_offset)) < end
             }
             ends = ends | limit_bytes(ranges, options.max_bytes)
         return ends

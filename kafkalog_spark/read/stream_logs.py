@@ -99,13 +99,13 @@ class StreamLogs:
     def end_offsets(self) -> Offsets:
         """Return the first offset of each partition that cannot be read yet."""
         isolation_level = self._options.isolation_level
-        return {tp: log.end_offset(isolation_level) for tp, log in self.logs.items()}
+        return {tp: log.log.end_offset(isolation_level) for tp, log in self.logs.items()}
 
     def available(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return the offsets that can be read of those of the partitions that exist."""
         isolation_level = self._options.isolation_level
         return {
-            tp: OffsetRange(*tp, log.local_log_start_offset, log.end_offset(isolation_level))
+            tp: OffsetRange(*tp, log.log.local_log_start_offset, log.log.end_offset(isolation_level))
             for tp in tps
             if (log := self.logs.get(tp)) is not None
         }
@@ -136,7 +136,7 @@ class StreamLogs:
             reason = f"the topic was deleted and created again: its id was {identity.topic_id}"
             self._replace(tp, 0, f"{reason} and is now {log.topic_id}")
             return
-        end_offset = max(log.log_end_offset, identity.offset)
+        end_offset = max(log.log.log_end_offset, identity.offset)
         offset = diverged(identity.offset, identity.leader_epoch, log.leader_epochs, end_offset)
         if offset is not None:
             self._replace(tp, offset, "the log was truncated")

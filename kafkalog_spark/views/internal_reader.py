@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import visibility_check
-from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.plan import open_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.tasks import merge_small_batches
@@ -19,6 +18,7 @@ from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
 from kafkalog_spark.views.reader import reject_limits
 from native_log.internal_topics.tables import read_mode_of
+from native_log.log import PartitionLog
 from native_log.logdir.internal_tables import (
     end_offsets,
     formatted_directory,
@@ -35,17 +35,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.read import ReadOptions
+    from native_log.log.log_state import LogSource
 
 
 @dataclass(frozen=True)
 class InternalTask(InputPartition):
-    """The partitions that one task shows, and how.
+    """The logs that one task shows, and how.
 
     Attributes:
         formatted: a log directory to show in which no broker has started yet.
     """
 
-    partitions: tuple[OpenablePartition, ...]
+    logs: tuple[LogSource, ...]
     scan: InternalScan
     formatted: Path | None = None
 
@@ -83,7 +84,7 @@ class InternalViewReader(DataSourceReader):
             lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments),
             PACK_BYTES,
         )
-        return [InternalTask(tuple(map(OpenablePartition.of, task)), scan) for task in tasks]
+        return [InternalTask(tuple(log.state.source for log in task), scan) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # If there is nothing to read, Spark runs one task with a partition that is not an InternalTask.
@@ -95,6 +96,6 @@ class InternalViewReader(DataSourceReader):
     def _batches(self, task: InternalTask) -> Iterator[pa.RecordBatch]:
         if task.formatted is not None and self._view.formatted_batches is not None:
             yield from self._view.formatted_batches(task.formatted)
-        for partition in task.partitions:
-            with visibility_check(partition.path):
-                yield from self._view.batches(partition.open(), task.scan)
+        for source in task.logs:
+            with visibility_check(source.path):
+                yield from self._view.batches(PartitionLog(source.open()), task.scan)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import OptionError, visibility_check
-from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.offsets import Earliest, Latest
 from kafkalog_spark.read.plan import open_log_dir, partitions_to_read
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
@@ -17,6 +16,7 @@ from kafkalog_spark.schema import Projection
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from kafkalog_spark.views.schemas import POLICY_COLUMNS
+from native_log.log import PartitionLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.read import ReadOptions
+    from native_log.log.log_state import LogSource
+    from native_log.policies import TopicFacts
 
 
 @dataclass(frozen=True)
 class ViewTask(InputPartition):
-    """The partitions that one task shows."""
+    """The logs that one task shows, and what is known about their topics' settings; None: not asked."""
 
-    partitions: tuple[OpenablePartition, ...]
+    logs: tuple[tuple[LogSource, TopicFacts | None], ...]
 
 
 def reject_limits(options: ReadOptions) -> None:
@@ -57,23 +59,23 @@ class ViewReader(DataSourceReader):
         facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
-            ViewTask(tuple(OpenablePartition.of(log, facts.get((log.topic, log.partition))) for log in task))
+            ViewTask(tuple((log.state.source, facts.get((log.topic, log.partition))) for log in task))
             for task in tasks
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # If there is nothing to read, Spark runs one task with a partition that is not a ViewTask.
-        openable = partition.partitions if isinstance(partition, ViewTask) else ()
+        logs = partition.logs if isinstance(partition, ViewTask) else ()
         columns = self._projection.columns
-        batches = (batch.select(columns) for part in openable for batch in self._rows(part))
+        batches = (batch.select(columns) for log in logs for batch in self._rows(*log))
         return map(self._projection.apply, merge_small_batches(batches) if columns else batches)
 
-    def _rows(self, partition: OpenablePartition) -> Iterator[pa.RecordBatch]:
+    def _rows(self, source: LogSource, facts: TopicFacts | None) -> Iterator[pa.RecordBatch]:
         options = self._options
-        with visibility_check(partition.path):
+        with visibility_check(source.path):
             scan = PartitionScan(
-                partition.open(),
-                partition.facts,
+                PartitionLog(source.open()),
+                facts,
                 self._projection.columns,
                 options.mode,
                 options.check_crcs,

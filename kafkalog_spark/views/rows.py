@@ -15,6 +15,7 @@ from native_log.policies import describe_policy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
     from native_log.arguments import Mode
     from native_log.log import PartitionLog
@@ -55,14 +56,17 @@ def transaction_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
 def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
     """Return one row for each segment, as SEGMENTS."""
     log = scan.log
-    headers: dict[str, list[pa.RecordBatch]] = {segment.log: [] for segment in log.segments}
-    for batch in log.batches(mode=scan.mode):
-        headers[batch.column("segment")[0].as_py()].append(
-            batch.select(["baseOffset", "lastOffset", "recordCount", "maxTimestamp"])
+    segments = {segment.path: segment for segment in log.segments}
+    headers: dict[Path, list[pa.RecordBatch]] = {}
+    for segment, batches in log.headers(mode=scan.mode):
+        segments.setdefault(segment.path, segment)  # of a merged log, one that replaces damaged batches
+        headers.setdefault(segment.path, []).append(
+            batches.select(["baseOffset", "lastOffset", "recordCount", "maxTimestamp"])
         )
     rows = []
-    for segment in log.segments:
-        offset_index = segment.load_offset_index().health(log.end_position(segment))
+    for segment in sorted(segments.values(), key=lambda segment: segment.base_offset):
+        end = log.state.end_position(segment) if segment in log.segments else segment.size_bytes
+        offset_index = segment.load_offset_index().health(end)
         time_index = segment.load_time_index().health()
         transaction_index = segment.load_transaction_index().health
         rows.append(
@@ -71,7 +75,7 @@ def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
                 "path": str(segment.path),
                 "baseOffset": segment.base_offset,
                 "sizeInBytes": segment.size_bytes,
-                "validBytes": log.end_position(segment),
+                "validBytes": end,
                 "invalidBytes": log.invalid_bytes if segment is log.segments[-1] else 0,
                 "modified": segment.mtime_ms * 1000,
                 "offsetIndex": offset_index.status,
@@ -80,7 +84,7 @@ def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
                 "timeIndexEntries": time_index.entries,
                 "transactionIndex": transaction_index.status,
                 "transactionIndexEntries": transaction_index.entries,
-                **_summarize(headers[segment.log]),
+                **_summarize(headers.get(segment.path, [])),
             }
         )
     yield _from_rows(rows, log, SEGMENTS)

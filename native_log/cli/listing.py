@@ -139,7 +139,7 @@ def _list_copies(log_dir: LogDir, partition: PartitionDir, failed: list[int]) ->
             log = log_dir.open_copy(directory)
             row = PartitionRow.of(directory, log, log_dir.topic_facts(directory))
             if len(copies) > 1:
-                states.append(read_state(log))
+                states.append(read_state(log.state))
             rows.append(row)
         except (KafkaLogError, OSError) as error:
             print_error(error)

@@ -175,7 +175,7 @@ def _rewrite_source(
         round.now_ms,
         round.delete_horizon_ms,
         legacy_tombstones_kept=source.legacy_tombstones_kept,
-        max_batch_bytes=round.max_batch_bytes,
+        max_batch_bytes=round.source.max_batch_bytes,
     )
     with segment.open_unchanged() as file:
         cursor = BatchCursor(file, 0, segment.size_bytes)
@@ -195,7 +195,7 @@ def _rewrite_source(
                 *_horizons(result.batches, round.delete_horizon_ms),
                 max_batch_timestamp_ms(result.batches),
             )
-            reject_damage(cursor, cursor.advance(result, size_bytes), round.max_batch_bytes)
+            reject_damage(cursor, cursor.advance(result, size_bytes), round.source.max_batch_bytes)
     return stats
 
 

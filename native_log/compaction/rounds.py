@@ -16,7 +16,7 @@ from native_log.compaction.verdicts import AbortedRange, GroupContext, LastRecor
 from native_log.log.largest_timestamp import largest_timestamp_ms
 from native_log.log.producers.transactions import pack_ranges
 from native_log.log.reading.log_range import LogRange
-from native_log.log.segment_slices import SegmentSlice
+from native_log.log.slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
 from native_log.segment.scan import max_batch_timestamp_ms
 from native_log.segment.transaction_index import AbortedTxn
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from native_log.config import LogConfig
-    from native_log.log import PartitionCheckpoints, PartitionLog
+    from native_log.log import PartitionLog
+    from native_log.log.log_state import LogSource
     from native_log.segment.segment import LogSegment
 
 _LAST_TIME_MS = 2**63 - 1
@@ -76,26 +77,21 @@ class Round:
     """The plan of one compaction of one log. Plain values.
 
     Attributes:
-        path: the partition directory.
+        source: the log.
         first_dirty_offset, end_offset: the dirty range, end exclusive. A record in it replaces all earlier
             records with the same key.
         now_ms: the time from which ages are measured.
         delete_horizon_ms: the delete horizon for batches with tombstones that have none yet.
-        checkpoints: those with which the log was opened.
         aborted: the aborted transactions that have data in the round, packed as for `records.decode`.
         groups: all segments below `end_offset`, in offset order.
     """
 
-    path: str
-    topic: str
-    partition: int
+    source: LogSource
     first_dirty_offset: int
     end_offset: int
     now_ms: int
     delete_horizon_ms: int
     index_interval_bytes: int
-    max_batch_bytes: int
-    checkpoints: PartitionCheckpoints
     aborted: bytes
     groups: tuple[Group, ...]
 
@@ -114,17 +110,7 @@ class Round:
             for s, end in zip((source.segment for source in sources), ends, strict=True)
             if s.size_bytes and s.base_offset < end_offset and end > start_offset
         )
-        return LogRange(
-            self.path,
-            self.topic,
-            self.partition,
-            start_offset,
-            end_offset,
-            "read_uncommitted",
-            slices,
-            self.max_batch_bytes,
-            self.checkpoints,
-        )
+        return LogRange(self.source, start_offset, end_offset, "read_uncommitted", slices)
 
 
 def find_cleanable_range(log: PartitionLog, config: LogConfig, now_ms: int) -> CleanableRange:
@@ -134,7 +120,7 @@ def find_cleanable_range(log: PartitionLog, config: LogConfig, now_ms: int) -> C
         """Return the greatest timestamp of the first batch (Kafka: LogSegment.getFirstBatchTimestamp)."""
         segment = log.segments[index]
         if segment.size_bytes:
-            for _, scanned in log.headers(segment.base_offset, DamagedRange.reject):
+            for _, scanned in log.state.headers(segment.base_offset, DamagedRange.reject):
                 if scanned.batches.num_rows:
                     return max_batch_timestamp_ms(scanned.batches.slice(0, 1))
         return -1
@@ -206,16 +192,12 @@ def plan_round(
         )
     )
     return Round(
-        str(log.path),
-        log.topic,
-        log.partition,
+        log.state.source,
         cleanable.first_dirty_offset,
         cleanable.end_offset,
         now_ms,
         min(now_ms + config.delete_retention_ms, _LAST_TIME_MS),
         config.index_interval_bytes,
-        log.max_batch_bytes,
-        log.checkpoints,
         pack_ranges(sorted(map(_aborted_range, aborted))),
         groups,
     )

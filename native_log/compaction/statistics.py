@@ -188,8 +188,8 @@ def cleaned_partition(
     dead_keys = rewritten.tombstones_kept + rewritten.tombstones_dropped
     before, retention_ms = total.last_set_before_ms, round.delete_horizon_ms - round.now_ms
     return PartitionStatistics(
-        round.topic,
-        round.partition,
+        round.source.topic,
+        round.source.partition,
         "cleaned",
         note,
         cleanable.first_dirty_offset,

@@ -133,7 +133,7 @@ def _headers(
 ) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
     base_offsets = {segment.base_offset for segment in log.segments[first:end]}
     start = min(base_offsets, default=None)
-    for segment, scanned in log.headers(start, DamagedRange.reject, check_crcs=check_crcs):
+    for segment, scanned in log.state.headers(start, DamagedRange.reject, check_crcs=check_crcs):
         if segment.base_offset not in base_offsets:
             break
         yield segment, scanned.batches

@@ -113,7 +113,7 @@ def find_survivors(
         if not len(offsets) and dirty.full_at is not None:
             raise KafkaLogError(
                 f"one key takes more than the map's {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
-                path=round.path,
+                path=round.source.path,
                 offset=start,
             )
         newest = offsets.survivors()

@@ -66,7 +66,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
         segment.open_unchanged() as file,
         create_cleaned_segment(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
     ):
-        cursor = BatchCursor(file, 0, log.end_position(segment))
+        cursor = BatchCursor(file, 0, log.state.end_position(segment))
         while cursor.has_more:
             view = cursor.view(window)
             result = rewrite(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from native_log.errors import LogNeedsRecoveryError
 from native_log.log.reading.log_range import LogRange
-from native_log.log.segment_slices import SegmentSlice
+from native_log.log.slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def check_end(log: PartitionLog) -> None:
     if not log.segments:
         return
     last = log.segments[-1]
-    end = log.end_position(last)
+    end = log.state.end_position(last)
     with last.open() as file:
         if not file.is_zero(end, file.size_bytes):
             raise LogNeedsRecoveryError(
@@ -92,19 +92,15 @@ def search_log(
     if tombstone:
         columns += {"value", "headers"}.difference(columns)
     for segment in log.segments:
-        end = log.end_position(segment)
+        end = log.state.end_position(segment)
         if end == 0:
             continue
         whole_segment = LogRange(
-            str(log.path),
-            log.topic,
-            log.partition,
+            log.state.source,
             segment.base_offset,
             log.log_end_offset,
             "read_uncommitted",
             (SegmentSlice.of(segment, 0, end),),
-            log.max_batch_bytes,
-            log.checkpoints,
         )
         for records in _join_batches(_read(whole_segment, columns), len(selection.keys)):
             mask = selection.mask(records)

@@ -62,7 +62,7 @@ def metadata_records(
         if start == end_offset:
             return
     if end_offset is not None:
-        log.check_offset(end_offset)
+        log.state.check_offset(end_offset)
     if start < log.log_start_offset:
         raise KafkaLogError(
             f"expected a snapshot up to the log start offset {log.log_start_offset}, found "

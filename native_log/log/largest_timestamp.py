@@ -74,7 +74,7 @@ def _scan_headers(
 ) -> int:
     """Return the largest timestamp of the batches from `start_offset` to the segment's end; -1 if none."""
     largest = -1
-    for current, scanned in log.headers(start_offset, damaged.append):
+    for current, scanned in log.state.headers(start_offset, damaged.append):
         if current is not segment:
             break
         largest = max(largest, max_batch_timestamp_ms(scanned.batches))

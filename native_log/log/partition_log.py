@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import warnings
 import weakref
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
-from numbers import Real
-from typing import TYPE_CHECKING, Protocol, TypeVar
-
-import pyarrow as pa
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from native_log.arguments import optional_integer
-from native_log.errors import LogTruncatedError
+from native_log.config import LogConfig
+from native_log.errors import KafkaLogError
+from native_log.log.live.live_log import LiveLog
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, FollowedLog, LogFollower
 from native_log.log.live.partition_follower import PartitionFollower
-from native_log.log.local_log import LocalLog
-from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
+from native_log.log.readable_log import ReadableLog
 from native_log.log.reading.columns import check_mode, record_schema
-from native_log.log.reading.log_range import LogRange
-from native_log.log.reading.log_scan import LogScan
+from native_log.log.sources.directory import DirectorySource
 from native_log.log.tail import Tail
-from native_log.records import RECORD_SCHEMA
-from native_log.segment.damage import DamagedRange
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.segment.scan import int32s
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self, Unpack
 
+    import pyarrow as pa
     from typing_extensions import Buffer
 
-    from native_log.arguments import Compression, IsolationLevel, Mode, Origin
+    from native_log.arguments import Compression, IsolationLevel, Origin
+    from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.live.log_follower import FollowedLogs
+    from native_log.log.log_state import LogState
     from native_log.log.reading.log_range import ReadArguments
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.appender import LogAppender
@@ -45,16 +43,12 @@ if TYPE_CHECKING:
     from native_log.log.writing.writable_log import WritableLog
     from native_log.records import BatchBuilder
 
-# Modules that only appends or lookups by time need are imported in those methods: Spark starts many readers.
-logger = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
+# Modules that only appends need are imported in those methods: Spark starts many readers.
+_DEFAULT_CONFIG = LogConfig()
 _INTERNAL = frozenset(
     (
-        *("append_built", "append_with", "check_offset", "checkpoints", "end_of_last_batch", "end_position"),
-        *("followed_by", "headers", "invalid_bytes", "last_batch_position", "last_batch_timestamp_ms"),
-        *("last_segment_timestamp_ms", "locate", "locations", "max_batch_bytes", "merged", "owned_by"),
-        *("slices_from", "snapshots"),
+        *("append_built", "append_with", "checkpoints", "directory_source", "followed_by"),
+        *("headers", "invalid_bytes", "max_batch_bytes", "owned_by", "state"),
     )
 )
 """Names that other modules use, and that `dir` does not show."""
@@ -78,10 +72,11 @@ class FollowInDirectory(Protocol):
         """Return the log. The arguments are those of PartitionLog.follow."""
 
 
-class PartitionLog(LocalLog):
+class PartitionLog(ReadableLog):
     """The log of a partition, to read from and append to.
 
-    Its attributes show the log as it was when it was opened or last appended to.
+    Its attributes show the log as it was when it was opened or last appended to. A log that is merged from
+    several copies can be read, but not followed or appended to.
 
     A log that was appended to must be closed. If it is garbage-collected before, a ResourceWarning is raised
     and the log directory is left as after a crash: it must be recovered when it is next opened for writing.
@@ -91,115 +86,60 @@ class PartitionLog(LocalLog):
     _owner: weakref.ref[LogOwner] | None = None
     _follow_in_directory: FollowInDirectory | None = None
 
-    @cached_property
-    def last_stable_offset(self) -> int:
-        """The first offset that a read_committed consumer does not get.
+    def __init__(
+        self, state: LogState, config: LogConfig | Callable[[], LogConfig] = _DEFAULT_CONFIG
+    ) -> None:
+        """Do not call this; use `open`."""
+        super().__init__(state)
+        self._config = config
 
-        It is the first offset of the oldest transaction that is undecided below the high watermark, or else
-        the high watermark.
-        """
-        return self._retry(last_stable_offset)
-
-    def range(
-        self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
         *,
-        isolation_level: IsolationLevel = "read_uncommitted",
-    ) -> LogRange:
-        """Locate the records with offsets in [start_offset, end_offset).
-
-        The range ends at the high watermark at the latest, or at the last stable offset if `isolation_level`
-        is "read_committed".
-
-        Args:
-            start_offset: None: the first offset in local segments. A warning is logged if the log starts
-                before it.
-            end_offset: exclusive; None: the last offset that can be read. A warning is logged if the end of
-                the log is damaged or missing.
-            isolation_level: "read_uncommitted" or "read_committed".
-
-        Raises:
-            OffsetOutOfRangeError: an offset lies outside [local_log_start_offset, log_end_offset].
-            TypeError: an offset is not an int.
-            ValueError: an unknown isolation level.
-        """
-        start_offset = optional_integer("start_offset", start_offset)
-        end_offset = optional_integer("end_offset", end_offset)
-        limit = self.end_offset(isolation_level)
-        if end_offset is None:
-            self._report_missing_end()
-        if start_offset is None and self.missing_start:
-            logger.warning("%s is read only in part: %s", self.path, self.missing_start)
-        self.check_offset(limit if end_offset is None else end_offset)
-        last = limit if end_offset is None else min(end_offset, limit)
-
-        def locate_range(log: LocalLog) -> LogRange:
-            # Retention may have moved the start of a log that was opened again.
-            start = log.local_log_start_offset if start_offset is None else start_offset
-            end = max(start, last)
-            slices, earlier = log.locate(start, end)
-            return LogRange(
-                str(self.path),
-                self.topic,
-                self.partition,
-                start,
-                end,
-                isolation_level,
-                slices,
-                self.max_batch_bytes,
-                self.checkpoints,
-                earlier,
-                log.merged,
-            )
-
-        return self._retry(locate_range)
-
-    def read(
-        self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        columns: Sequence[str] | None = None,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        **options: Unpack[ReadArguments],
-    ) -> pa.RecordBatchReader:
-        """Read the records of `range(start_offset, end_offset)` as record batches.
-
-        The result is an iterator with `schema`, `read_all()` and `read_pandas()`. Polars, DuckDB and other
-        users of Arrow's PyCapsule interface accept it directly. It can be read once: after that it has no
-        rows, and pyarrow raises no error. `scan` returns a source that can be read more often.
+        topic: str | None = None,
+        partition: int | None = None,
+        checkpoints: PartitionCheckpoints | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        config: Mapping[str, object] | Callable[[], LogConfig] | None = None,
+    ) -> Self:
+        """Open the partition directory `path`: list its files and find the end of the last segment.
 
         Args:
-            start_offset, end_offset, isolation_level: see `range`.
-            columns: names in RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
-                Only these columns are decoded.
-            options: see LogRange.read. `mode` says what to do about damaged bytes.
+            path: the partition directory.
+            topic, partition: the log's topic and partition; by default those in the directory's name.
+            checkpoints: the partition's entries in the checkpoint files of the log directory.
+            max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+            config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig. Or a
+                function that returns a LogConfig, which is called when the settings are first needed.
 
         Raises:
-            OffsetOutOfRangeError: see `range`.
-            CorruptRecordError: raised while batches are read, see `mode`.
-            ValueError: an unknown column, isolation level or mode.
+            InvalidConfigError: a setting is invalid.
+            FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be
+                read.
+            KafkaLogError: a segment has 2^31 bytes or more.
         """
-        return self.scan(start_offset, end_offset, columns, isolation_level, **options).to_reader()
+        settings = config if callable(config) else LogConfig.parse(config) if config else _DEFAULT_CONFIG
+        source = DirectorySource.at(
+            path,
+            topic=topic,
+            partition=partition,
+            checkpoints=checkpoints,
+            max_batch_bytes=max_batch_bytes,
+        )
+        return cls(source.open(), settings)
 
-    def scan(
-        self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        columns: Sequence[str] | None = None,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        **options: Unpack[ReadArguments],
-    ) -> LogScan:
-        """Return a source that can be read more than once, for queries that read a table twice or run again.
+    def reopen(self) -> Self:
+        """Open the log again, to see its current state."""
+        return type(self)(self.state.source.open(), self._config)
 
-        The arguments are those of `read`. The offsets are resolved now, not when the source is read.
-
-        Raises OffsetOutOfRangeError, ValueError as `read`.
-        """
-        names = RECORD_SCHEMA.names if columns is None else columns
-        record_schema(names)  # check the names before anything is read
-        located = self.range(start_offset, end_offset, isolation_level=isolation_level)
-        return LogScan(located, tuple(names), options)
+    @property
+    def config(self) -> LogConfig:
+        """The settings for appending. Raises InvalidConfigError if stored settings are invalid."""
+        if callable(self._config):
+            self._config = self._config()
+        return self._config
 
     def follow(
         self,
@@ -252,83 +192,8 @@ class PartitionLog(LocalLog):
     ) -> FollowedLogs:
         if self._follow_in_directory is not None:
             return self._follow_in_directory(start_offset, isolation_level, options)
-        from native_log.log.live.live_log import LiveLog
-
-        log = LiveLog(
-            self.path,
-            topic=self.topic,
-            partition=self.partition,
-            checkpoints=self.checkpoints,
-            max_batch_bytes=self.max_batch_bytes,
-        )
+        log = LiveLog(self.directory_source("followed"))
         return FollowedLog(PartitionFollower.begin(log, start_offset, isolation_level, options))
-
-    def offset_for_timestamp(
-        self,
-        timestamp_ms: int,
-        *,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        mode: Mode = "failFast",
-    ) -> int | None:
-        """Return the lowest offset of a record with a timestamp of at least `timestamp_ms`, or None.
-
-        The result is that of Kafka's ListOffsets. Records of control batches and of aborted transactions
-        count. Records at or above the high watermark (read_committed: the last stable offset) do not. v0
-        records have no timestamp. There is one difference from a broker: if the first segment whose index
-        promises a match has none, as after compaction, the search continues in the next segment.
-
-        Args:
-            timestamp_ms: milliseconds since 1970.
-            isolation_level: "read_uncommitted" or "read_committed".
-            mode: "failFast", or another one to skip damaged bytes with a warning.
-
-        Raises:
-            CorruptRecordError: damaged bytes may have contained the record (with mode "failFast").
-        """
-        if not isinstance(timestamp_ms, Real):
-            raise TypeError(
-                f"timestamp_ms: expected milliseconds since 1970, found {timestamp_ms!r}; convert a datetime "
-                "with int(when.timestamp() * 1000)"
-            )
-        limit = self.end_offset(isolation_level)
-        from native_log.log.reading.timestamps import offset_for_timestamp
-
-        on_damage = _damage_handler(mode)
-        offset = self._retry(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
-        return offset if offset is not None and offset < limit else None
-
-    def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
-        """Yield one row for each batch in the segment files, from batch headers alone.
-
-        The columns are those of BATCH_SCHEMA and `segment`, the file's name.
-
-        Args:
-            check_crcs: also check the checksum of each batch, for the column `isValid`.
-            mode: "failFast", or another one to skip damaged bytes with a warning.
-
-        Raises:
-            CorruptRecordError: a batch header is damaged (with mode "failFast").
-        """
-        self._report_missing_end()
-        for segment, scanned in self.headers(None, _damage_handler(mode), check_crcs=check_crcs):
-            count = scanned.batches.num_rows
-            if count:
-                yield scanned.batches.append_column("segment", pa.array([segment.log] * count, pa.string()))
-
-    def transactions(self, *, mode: Mode = "failFast") -> pa.Table:
-        """Return the transactions of which the log contains data, as TRANSACTION_SCHEMA.
-
-        Ended transactions come first, by the offset of their markers, then open ones.
-
-        Args:
-            mode: "failFast", or another one to skip damaged bytes with a warning.
-
-        Raises:
-            CorruptRecordError: damaged bytes may have contained a marker (with mode "failFast").
-        """
-        on_damage = _damage_handler(mode)
-        self._report_missing_end()
-        return transactions_table(self._retry(lambda log: all_transactions(log, on_damage)))
 
     def append(
         self,
@@ -498,7 +363,7 @@ class PartitionLog(LocalLog):
             if self._writing is not None:
                 writing, self._writing = self._writing, None
                 self._notify_owner(is_written=False)
-                writing.close(self)
+                writing.close()
                 self._refresh(writing.appender)
 
     def __enter__(self) -> Self:
@@ -512,7 +377,7 @@ class PartitionLog(LocalLog):
         if writing is not None and writing.process_id == os.getpid():
             self._writing = None
             # Do not write here: this may run at any time, even while the interpreter shuts down.
-            writing.abandon(self)
+            writing.abandon()
             warnings.warn(
                 f"{self.path}: expected close() after the last append, found none: the log directory is left "
                 "as after a crash; use a `with` block, or close the log",
@@ -548,7 +413,8 @@ class PartitionLog(LocalLog):
         with self._append_lock_held():
             now_ms = current_ms() if now_ms is None else now_ms
             if self._writing is None:
-                self._writing = WritableLog.begin(self, now_ms)
+                source = self.directory_source("appended to")
+                self._writing = WritableLog.begin(source, self.config, now_ms)
                 self._notify_owner(is_written=True)
                 self._refresh(self._writing.appender)
             self._writing.session.check_lock(max_age_ms=_LOCK_CHECK_MS)
@@ -571,51 +437,28 @@ class PartitionLog(LocalLog):
 
     def _refresh(self, appender: LogAppender) -> None:
         """Update the attributes after an append."""
-        self.segments = appender.segments
-        self.log_end_offset = self.high_watermark = appender.log_end_offset
-        self._tail = Tail(self.segments[-1].size_bytes, appender.log_end_offset)
-        for name in ("last_stable_offset", "leader_epochs"):
-            self.__dict__.pop(name, None)
+        segments, end = appender.segments, appender.log_end_offset
+        source = self.directory_source("appended to")
+        self.state = replace(
+            self.state,
+            # No broker has the directory open now, so all records can be read.
+            source=replace(source, checkpoints=replace(source.checkpoints, live=False)),
+            segments=segments,
+            tail=Tail(segments[-1].size_bytes, end),
+            log_end_offset=end,
+        )
+        self.__dict__.pop("last_stable_offset", None)
 
-    def _retry(self, work: Callable[[LocalLog], Result]) -> Result:
-        """Call `work` with this log; if its files are removed or truncated meanwhile, reopen it and retry."""
-        try:
-            return work(self)
-        except (FileNotFoundError, LogTruncatedError):
-            return work(self.reopen())
+    def directory_source(self, change: str) -> DirectorySource:
+        """Return the source of a log that is in one directory.
 
-    def _report_missing_end(self) -> None:
-        missing = self.missing_end
-        if missing is not None:
-            _warn_once(f"{self.path}: {missing}; run kafkalog verify for details")
-
-    def end_offset(self, isolation_level: IsolationLevel = "read_uncommitted") -> int:
-        """Return the first offset that cannot be read: the high watermark, or the last stable offset.
-
-        Args:
-            isolation_level: "read_uncommitted" or "read_committed".
-
-        Raises ValueError for an unknown isolation level.
+        Raises KafkaLogError for a merged log. It says that the log cannot be changed in the way `change`.
         """
-        if isolation_level == "read_committed":
-            return self.last_stable_offset
-        if isolation_level != "read_uncommitted":
-            raise ValueError(
-                f"isolation_level: expected read_uncommitted or read_committed, found {isolation_level!r}"
-            )
-        return self.high_watermark
-
-
-@lru_cache(maxsize=1024)
-def _warn_once(message: str) -> None:
-    """Log a warning unless it was logged recently, because a log may be opened and read many times."""
-    logger.warning("%s", message)
-
-
-def _damage_handler(mode: Mode) -> Callable[[DamagedRange], None]:
-    check_mode(mode)
-
-    def report(damaged: DamagedRange) -> None:
-        logger.warning("skipped damaged bytes of a log: %s", damaged)
-
-    return DamagedRange.fail if mode == "failFast" else report
+        source = self.state.source
+        if isinstance(source, DirectorySource):
+            return source
+        raise KafkaLogError(
+            "expected a log of one directory, found one that is merged from several copies: it can be read, "
+            f"but not {change}; open one of its directories",
+            path=self.path,
+        )

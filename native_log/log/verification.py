@@ -86,7 +86,7 @@ def verify_log(
         on_doubt: called with the gaps of a log whose topic's policy is unknown, if it has some.
     """
     base = log.segments[0].base_offset if log.segments else 0
-    states = newest_snapshot(log.path, log.snapshots, base, base)
+    states = newest_snapshot(log.path, log.state.snapshots, base, base)
     previous = -1
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
@@ -101,7 +101,7 @@ def verify_log(
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, gap_check, advice, below, advance)
-        with DataFile(str(segment.path)) as file:
+        with segment.open() as file:
             for part in parts:
                 check.take(file, part)
         is_written = is_last and log.checkpoints.live
@@ -401,14 +401,14 @@ def _check_end(log: PartitionLog) -> Iterator[Problem]:
             f"found its end at {end}: the records after it are missing"
         )
         yield Problem("missing-end", str(log.path), None, end, message, advice)
-    elif log.snapshots and log.snapshots[0][0] > end:
-        reached, name = log.snapshots[0]
+    elif log.state.snapshots and log.state.snapshots[0][0] > end:
+        reached, name = log.state.snapshots[0]
         message = f"expected the log to reach offset {reached}, as {name} does, found its end at {end}"
         yield Problem("missing-end", str(log.path), None, end, message, advice)
 
 
 def _check_start(log: PartitionLog) -> Iterator[Problem]:
-    start, end = log.log_start_offset, log.end_of_last_batch
+    start, end = log.log_start_offset, log.state.tail.next_offset
     if log.segments and end < start:
         yield Problem(
             "log-start-offset",
@@ -422,7 +422,7 @@ def _check_start(log: PartitionLog) -> Iterator[Problem]:
 
 
 def _check_snapshots(log: PartitionLog) -> Iterator[Problem]:
-    for offset, name in log.snapshots:
+    for offset, name in log.state.snapshots:
         path = f"{log.path}/{name}"
         try:
             parse_snapshot(read_file(path))

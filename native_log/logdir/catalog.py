@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
-from native_log.log.local_log import LocalLog
 from native_log.log.replicas.last_batch import believed_end
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.discovery import join_names
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+    from native_log.log.log_state import LogState
     from native_log.logdir.directory_state import DirectoryState
-    from native_log.logdir.discovery import Discovery, PartitionDir
+from native_log.logdir.discovery import Discovery, PartitionDir
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class PartitionCandidates:
         return cls(candidates, tuple(ignored), tuple(skipped))
 
     def choose(
-        self, open_copy: Callable[[PartitionDir], LocalLog | None], keys: Iterable[PartitionKey] | None = None
+        self, open_copy: Callable[[PartitionDir], LogState | None], keys: Iterable[PartitionKey] | None = None
     ) -> dict[PartitionKey, PartitionDir]:
         """Return the directory to read for each partition, sorted. Log one warning about copies.
 
@@ -153,7 +154,7 @@ class _Choice:
 
 
 def _choose(
-    candidates: tuple[PartitionDir, ...], open_copy: Callable[[PartitionDir], LocalLog | None]
+    candidates: tuple[PartitionDir, ...], open_copy: Callable[[PartitionDir], LogState | None]
 ) -> _Choice:
     """Choose the directory to read, if several contain the same partition."""
     equals = copies_among(candidates)
@@ -166,7 +167,7 @@ def _choose(
     return _Choice(chosen, ends[chosen], others)
 
 
-def _end_of(log: LocalLog | None, copies: Iterable[LocalLog | None]) -> int:
+def _end_of(log: LogState | None, copies: Iterable[LogState | None]) -> int:
     """Return the end of a copy as far as it is believed; -1 if the copy cannot be opened."""
     if log is None:
         return -1
@@ -219,10 +220,11 @@ def _distinct(directories: Iterable[PartitionDir]) -> list[PartitionDir]:
 
 def open_copy_of(
     directory: PartitionDir, checkpoints: PartitionCheckpoints, max_batch_bytes: int
-) -> LocalLog | None:
+) -> LogState | None:
     """Open a log; return None if it cannot be opened, so that another copy is read."""
     try:
-        return LocalLog.open(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
+        source = DirectorySource.at(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
+        return source.open()
     except KafkaLogError as error:
         logger.warning("%s", error)
         return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from native_log.arguments import PathLike
-    from native_log.log import PartitionLog
+    from native_log.log.log_state import LogState
     from native_log.log.replicas.copies import InspectedCopy
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
@@ -136,10 +136,10 @@ def compare_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[dict
 def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Difference]:
     copies = log_dir.copies(partition.topic, partition.partition)
     yield from _missing(log_dir, copies)
-    logs: list[PartitionLog] = []
+    logs: list[LogState] = []
     for directory in copies:
         try:
-            logs.append(log_dir.open_copy(directory))
+            logs.append(log_dir.open_copy(directory).state)
         except (KafkaLogError, OSError) as error:
             yield Difference("unreadable", str(directory.path), None, error_message(error))
     if not logs:
@@ -215,7 +215,11 @@ def _compare(copy: InspectedCopy, leader: InspectedCopy, agreed: int) -> Iterato
     for kind, own, expected in (
         ("log-start-offset", ours.log_start_offset, theirs.log_start_offset),
         ("log-end-offset", ours.log_end_offset, theirs.log_end_offset),
-        ("high-watermark", ours.checkpointed_high_watermark, theirs.checkpointed_high_watermark),
+        (
+            "high-watermark",
+            ours.checkpoints.checkpointed_high_watermark,
+            theirs.checkpoints.checkpointed_high_watermark,
+        ),
     ):
         if own != expected:
             text = f"{_offset_text(own)}, in the leading copy {_offset_text(expected)}"

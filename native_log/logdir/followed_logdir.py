@@ -129,7 +129,7 @@ class FollowedLogDir:
             self._unopened.add(key)  # it was removed just now, or is being created
             return
         self._unopened.discard(key)
-        start = log.local_log_start_offset
+        start = log.log.local_log_start_offset
         self._follow(key, PartitionFollower(log, start, self._isolation_level, self._options))
         self._unread[key] = None
 

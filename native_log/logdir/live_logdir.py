@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from native_log.arguments import HighWatermark
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.catalog import (
     Catalog,
     PartitionCandidates,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.log.live.live_files import LogChange
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.storage import FileVersion
@@ -184,7 +185,7 @@ class LiveLogDir:
 
     def _publish(self, opened: _OpenLog) -> LogChange:
         opened.state = opened.directory.state
-        return opened.log.publish(opened.state.partition_checkpoints(opened.partition, self._high_watermark))
+        return opened.log.advance(opened.state.partition_checkpoints(opened.partition, self._high_watermark))
 
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether the partitions there are others."""
@@ -238,20 +239,20 @@ class LiveLogDir:
     def _open(self, partition: PartitionDir) -> _OpenLog:
         directory = self._directories[partition.path.parent]
         state = directory.state
-        log = LiveLog(
-            partition.path,
-            topic=partition.topic,
-            partition=partition.partition,
-            checkpoints=state.partition_checkpoints(partition, self._high_watermark),
-            max_batch_bytes=self._max_batch_bytes,
-            now_ns=self._now_ns,
+        source = DirectorySource(
+            str(partition.path),
+            partition.topic,
+            partition.partition,
+            state.partition_checkpoints(partition, self._high_watermark),
+            self._max_batch_bytes,
         )
+        log = LiveLog(source, now_ns=self._now_ns)
         if directory.refresh_unfinished():
             # The log may contain a part of a write that began since the last refresh.
             return self._open(partition)
         return _OpenLog(log, partition, directory, state)
 
-    def _open_copy(self, partition: PartitionDir) -> LocalLog | None:
+    def _open_copy(self, partition: PartitionDir) -> LogState | None:
         state = self._directories[partition.path.parent].state
         checkpoints = state.partition_checkpoints(partition, self._high_watermark)
         return open_copy_of(partition, checkpoints, self._max_batch_bytes)

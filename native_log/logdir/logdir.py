@@ -22,8 +22,8 @@ from native_log.errors import (
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
-from native_log.log.local_log import LocalLog
 from native_log.log.reading.columns import check_mode, record_schema
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.catalog import (
     Catalog,
     PartitionCandidates,
@@ -57,8 +57,9 @@ if TYPE_CHECKING:
 
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
+    from native_log.log.log_state import LogState
     from native_log.log.reading.log_range import ReadArguments
-    from native_log.log.replicas.merged_source import MergedSource
+    from native_log.log.sources.joined import JoinedSource
     from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class LogDir(InternalTables):
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
         self._copies: dict[PartitionKey, list[PartitionDir]] = {}
-        self._merged: dict[PartitionKey, MergedSource] = {}
+        self._merged: dict[PartitionKey, JoinedSource] = {}
         if replicas == "merge":
             candidates = found.candidates
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
@@ -352,10 +353,10 @@ class LogDir(InternalTables):
 
     def _open_merged(self, key: PartitionKey) -> PartitionLog:
         from native_log.log.replicas.merge import merge
-        from native_log.log.replicas.merged_log import MergedLog
 
-        if key not in self._merged:
-            logs: list[LocalLog] = []
+        source = self._merged.get(key)
+        if source is None:
+            logs: list[LogState] = []
             ends: list[int | None] = []
             for directory in self._copies[key]:
                 try:
@@ -367,8 +368,8 @@ class LogDir(InternalTables):
                 ends.append(end)
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
-            self._merged[key] = merge(logs, ends, self.explain_gaps(*key))
-        return MergedLog.of(self._merged[key], *key, self._max_batch_bytes)
+            source = self._merged[key] = merge(logs, ends, self.explain_gaps(*key))
+        return PartitionLog(source.open())
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         if config:
@@ -403,23 +404,19 @@ class LogDir(InternalTables):
             log = open_log()
         return log
 
-    def _open_for_merge(self, directory: PartitionDir) -> tuple[LocalLog, int | None]:
+    def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
         """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
-        log = self._open(directory)
+        log = self._open(directory).state
         state = self._directories[directory.path.parent]
         end = None if state.unfinished is None else state.unfinished.log_end_offset(directory.path.name)
         if end is None:
             return log, None
         # The unfinished write limits this copy, but not the merged log.
         checkpoints = replace(state, unfinished=None).partition_checkpoints(directory, self._high_watermark)
-        copy = LocalLog.open(
-            directory.path,
-            topic=directory.topic,
-            partition=directory.partition,
-            checkpoints=checkpoints,
-            max_batch_bytes=self._max_batch_bytes,
+        copy = DirectorySource(
+            str(directory.path), *directory.key, checkpoints, max_batch_bytes=self._max_batch_bytes
         )
-        return copy, end
+        return copy.open(), end
 
     def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
         """Return the checkpoints of one of `partitions()`. No file is opened."""
@@ -525,7 +522,7 @@ class LogDir(InternalTables):
                 ids[directory.topic] = topic_id
         return {**self._known_topics.topic_ids(), **ids}
 
-    def _open_copy(self, directory: PartitionDir) -> LocalLog | None:
+    def _open_copy(self, directory: PartitionDir) -> LogState | None:
         return open_copy_of(directory, self.checkpoints(directory), self._max_batch_bytes)
 
     def _warn_of_several_clusters(self) -> None:

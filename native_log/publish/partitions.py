@@ -77,7 +77,7 @@ class NewPartition:
             raise TopicExistsError("expected no such partition, found one", path=log_dir / name)
         fill_partition(path, topic_id, settings)
         log = PartitionLog.open(path, topic=topic, partition=number, config=config)
-        appender = LogAppender(log, settings, now_ms)
+        appender = LogAppender(log.state, settings, now_ms)
         try:
             for file, batches in assign_offsets(files, 0, appender.latest_epoch):
                 appender.append_file(file.path, batches, OWN_SEGMENT_BYTES, now_ms)
@@ -110,7 +110,7 @@ class ExistingPartition:
         remove_orphaned_staging(log.path)
         self._log = log
         self._now_ms = now_ms
-        self._writing = WritableLog.begin(log, now_ms)
+        self._writing = WritableLog.begin(log.directory_source("appended to"), log.config, now_ms)
         self._is_open = True
         self._is_committed = False
         self._appender = self._writing.appender

@@ -43,8 +43,9 @@ def last_time_ms(log: PartitionLog) -> int | None:
     """Return the time of the last batch; None: unknown, or the log is empty."""
     if log.log_end_offset <= log.local_log_start_offset:
         return None
-    if log.last_batch_timestamp_ms is not None:
-        return log.last_batch_timestamp_ms if log.last_batch_timestamp_ms >= 0 else None
+    known = log.state.tail.last_timestamp_ms
+    if known is not None:
+        return known if known >= 0 else None
     last = None
     for batches in headers(log, log.log_end_offset - 1):
         if batches.num_rows:
@@ -55,7 +56,7 @@ def last_time_ms(log: PartitionLog) -> int | None:
 def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | None:
     """Return the first batch of a segment (_FIRST_TIMES, one row); None if the bytes are damaged."""
     with segment.open() as file:
-        end = min(file.size_bytes, log.end_position(segment))
+        end = min(file.size_bytes, log.state.end_position(segment))
         try:
             scanned = scan_headers(
                 file.fileno(),
@@ -83,7 +84,7 @@ def time_of_offset(log: PartitionLog, offset: int) -> int | None:
 
 def headers(log: PartitionLog, start_offset: int | None) -> Iterator[pa.RecordBatch]:
     """Yield batches (BATCH_SCHEMA) from the one with `start_offset` on. Damage is skipped."""
-    for _, scanned in log.headers(start_offset, lambda _: None):
+    for _, scanned in log.state.headers(start_offset, lambda _: None):
         yield scanned.batches
 
 
@@ -115,7 +116,7 @@ class BatchPass:
     def over(cls, log: PartitionLog) -> Self:
         """Read the headers of all batches of the log."""
         result = cls()
-        for segment, scanned in log.headers(None, result._count_damage):
+        for segment, scanned in log.state.headers(None, result._count_damage):
             if scanned.batches.num_rows:
                 result._add(segment.base_offset, scanned.batches)
         return result

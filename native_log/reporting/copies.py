@@ -44,7 +44,7 @@ def _copies_of(
     for directory in directories:
         try:
             log = log_dir.open_copy(directory)
-            opened.append((directory, log, read_state(log)))
+            opened.append((directory, log, read_state(log.state)))
         except (KafkaLogError, OSError) as error:
             logger.warning("a copy is missing from the report: %s", error)
     if not opened:

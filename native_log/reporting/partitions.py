@@ -152,7 +152,7 @@ def with_next_times(times: Sequence[int | None]) -> list[int | None]:
 
 def _active_segment_time_ms(log: PartitionLog, last_timestamp_ms: int | None) -> int | None:
     """Return the largest timestamp of the active segment. Its time index ends before the last batch."""
-    known = log.last_segment_timestamp_ms
+    known = log.state.tail.segment_timestamp_ms
     if known is not None:
         return known if known >= 0 else None
     indexed = _largest_timestamp_ms(log.segments[-1])

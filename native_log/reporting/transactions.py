@@ -26,7 +26,7 @@ def find_open_transactions(log: PartitionLog, max_bytes: int) -> tuple[OpenTrans
     Returns:
         The transactions, by first offset; None if more than that follows the snapshot.
     """
-    start, undecided = initial_state(log)
+    start, undecided = initial_state(log.state)
     if start < log.log_end_offset:
         active = log.segments[-1]
         if active.size_bytes > max_bytes or start < max(active.base_offset, log.local_log_start_offset):
@@ -36,7 +36,7 @@ def find_open_transactions(log: PartitionLog, max_bytes: int) -> tuple[OpenTrans
 
 def all_open_transactions(log: PartitionLog) -> tuple[OpenTransaction, ...]:
     """Return the transactions that are open at the end of the log, however many batches must be read."""
-    return _apply_rest(log, *initial_state(log))
+    return _apply_rest(log, *initial_state(log.state))
 
 
 def _apply_rest(log: PartitionLog, start: int, undecided: OpenTransactions) -> tuple[OpenTransaction, ...]:

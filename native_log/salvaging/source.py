@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.meta_properties import MetaProperties
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.logdir import PartitionDir
 
 Content = TypeVar("Content")
@@ -120,7 +120,7 @@ def open_source(
     return Source(tuple(states), tuple(logs), findings, next(properties, None), size)
 
 
-def _open_copy(max_batch_bytes: int, directory: PartitionDir) -> LocalLog | None:
+def _open_copy(max_batch_bytes: int, directory: PartitionDir) -> LogState | None:
     try:
         return open_copy_of(directory, PartitionCheckpoints(), max_batch_bytes)
     except OSError:

@@ -228,7 +228,7 @@ def _compare_loaded(log_dir: Path, loaded: LoadedLog, comparison: Comparison) ->
     _compare_values("load-start", log.local_log_start_offset, loaded.start_offset, comparison)
     _compare_values("load-end", log.log_end_offset, loaded.end_offset, comparison)
     # A broker starts a new segment in these cases. Reading changes nothing.
-    starts_new_segment = not log.segments or log.end_of_last_batch < log.local_log_start_offset
+    starts_new_segment = not log.segments or log.state.tail.next_offset < log.local_log_start_offset
     if not starts_new_segment:
         base_offsets = [segment.base_offset for segment in log.segments]
         _compare_values("load-segments", base_offsets, loaded.base_offsets, comparison)

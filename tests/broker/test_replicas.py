@@ -10,7 +10,7 @@ import pytest
 
 import native_log
 from native_log import LogDir
-from native_log.log.replicas.merged_log import MergedLog
+from native_log.log.sources.joined import JoinedSource
 
 from .replicated import ReplicatedCluster
 
@@ -86,7 +86,7 @@ def consume(consumer: Any, records: list[Record], count: int) -> None:
 
 def merged_rows(log_dir: LogDir, partition: int) -> list[Record]:
     log = log_dir.partition(TOPIC, partition)
-    assert isinstance(log, MergedLog)
+    assert isinstance(log.state.source, JoinedSource)
     table = log.read(columns=["partition", "offset", "key", "value"]).read_all()
     return [tuple(row.values()) for row in table.to_pylist()]  # type: ignore[misc]
 

@@ -232,7 +232,7 @@ def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
     segments = open_log(logs).segments
     assert len(segments) > 2
     assert all(segment.size_bytes <= 2000 for segment in segments)
-    snapshots = {offset for offset, _ in open_log(logs).snapshots}
+    snapshots = {offset for offset, _ in open_log(logs).state.snapshots}
     assert snapshots == {segment.base_offset for segment in segments[1:]} | {200}
     for segment in segments:
         assert segment.load_offset_index().health(segment.size_bytes).status == "ok"
@@ -243,7 +243,7 @@ def test_a_later_close_removes_earlier_snapshots(logs: Path) -> None:
     for i in range(3):
         with open_log(logs) as log:
             log.append(records(5, first=5 * i), now_ms=NOW)
-    assert [offset for offset, _ in open_log(logs).snapshots] == [15]
+    assert [offset for offset, _ in open_log(logs).state.snapshots] == [15]
 
 
 def test_rolled_by_record_time_not_by_the_clock(logs: Path) -> None:

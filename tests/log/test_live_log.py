@@ -24,6 +24,7 @@ from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.divergence import diverged
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.segment import entries
 from native_log.segment.files import file_name
 from native_log.storage import local
@@ -53,7 +54,7 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def settled(directory: Path) -> LiveLog:
     """Return a live log for whose clock all changes were long ago."""
-    log = LiveLog(directory, now_ns=lambda: time.time_ns() + DAY_NS)
+    log = LiveLog(DirectorySource.at(directory), now_ns=lambda: time.time_ns() + DAY_NS)
     log.refresh()
     return log
 
@@ -90,7 +91,7 @@ class TestReading:
         self, tmp_path: Path, opened_files: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = settled(write_log(tmp_path, {0: [batch(0)], 3: [batch(offset) for offset in range(3, 90, 3)]}))
-        end = log.segments[-1].size_bytes
+        end = log.log.segments[-1].size_bytes
         append(tmp_path, 3, batch(90), batch(93))
         read: list[tuple[int, int]] = []
         read_into = local.DataFile.read_into
@@ -102,7 +103,7 @@ class TestReading:
         monkeypatch.setattr(local.DataFile, "read_into", record)
         opened_files.clear()
         assert log.refresh().is_changed
-        assert log.log_end_offset == 96
+        assert log.log.log_end_offset == 96
         assert opened_files == [str(tmp_path / file_name(3, "log"))]
         # Apart from new bytes, only parts of the headers of the last batches are read.
         assert all(position >= end or size <= 21 for position, size in read)
@@ -119,42 +120,42 @@ class TestReading:
         for end in range(90, 150, 6):
             append(tmp_path, 0, batch(end), batch(end + 3))
             log.refresh()
-            assert offsets(log.range(end).read(["offset"])) == list(range(end, end + 6))
+            assert offsets(log.log.range(end).read(["offset"])) == list(range(end, end + 6))
             # Between the ends of two refreshes, batches are scanned from the first one on.
-            assert offsets(log.range(end + 1, end + 5).read(["offset"])) == list(range(end + 1, end + 5))
+            assert offsets(log.log.range(end + 1, end + 5).read(["offset"])) == list(range(end + 1, end + 5))
 
     def test_after_a_roll_the_end_of_the_old_segment_is_located_too(self, tmp_path: Path) -> None:
         log = settled(write_log(tmp_path, {0: [batch(0)]}))
         append(tmp_path, 0, batch(3))
         append(tmp_path, 6, batch(6))
         assert log.refresh().is_changed
-        assert [segment.base_offset for segment in log.segments] == [0, 6]
-        assert offsets(log.range(3).read(["offset"])) == list(range(3, 9))
+        assert [segment.base_offset for segment in log.log.segments] == [0, 6]
+        assert offsets(log.log.range(3).read(["offset"])) == list(range(3, 9))
 
     def test_a_file_that_changes_within_a_clock_tick_is_read_again(self, tmp_path: Path) -> None:
         """With preallocation, neither the size nor the time shows that a batch was written."""
         write_log(tmp_path, {0: [batch(0), bytes(1000)]})
         path = tmp_path / file_name(0, "log")
         os.utime(path, ns=(10**18, 10**18))
-        log = LiveLog(tmp_path, now_ns=lambda: 10**18 + 1)
-        assert log.log_end_offset == 3
+        log = LiveLog(DirectorySource.at(tmp_path), now_ns=lambda: 10**18 + 1)
+        assert log.log.log_end_offset == 3
         with open(path, "r+b") as file:
             file.write(batch(0) + batch(3))
         os.utime(path, ns=(10**18, 10**18))
         log.refresh()
-        assert log.log_end_offset == 6
+        assert log.log.log_end_offset == 6
 
     def test_locations_in_a_replaced_file_are_forgotten(self, tmp_path: Path) -> None:
         """Compaction replaces a file by another one, which may get the inode of one that was removed."""
         log = settled(write_log(tmp_path, {0: [batch(0), batch(3)], 6: [batch(6)]}))
-        assert offsets(log.range(3, 6).read(["offset"])) == [3, 4, 5]
+        assert offsets(log.log.range(3, 6).read(["offset"])) == [3, 4, 5]
         with open(tmp_path / file_name(0, "log"), "r+b") as file:
             file.write(batch(2, 1) + batch(3))
             file.truncate()
         (tmp_path / file_name(0, "index")).touch()
         (tmp_path / "any file").touch()  # a change of the directory, as by a rename
         assert log.refresh().truncated_to is None
-        assert offsets(log.range(3, 6).read(["offset"])) == [3, 4, 5]
+        assert offsets(log.log.range(3, 6).read(["offset"])) == [3, 4, 5]
 
     def test_a_removed_directory(self, tmp_path: Path) -> None:
         log = settled(write_log(tmp_path / "t-0", {0: [batch(0)]}))
@@ -170,12 +171,12 @@ class TestReading:
         log.read_files()
         append(tmp_path, 0, batch(3, leader_epoch=7))  # the first part of a refresh again, without the second
         log.read_files()
-        assert log.publish(PartitionCheckpoints()).truncated_to == 3
+        assert log.advance(PartitionCheckpoints()).truncated_to == 3
 
     def test_an_invalid_isolation_level(self, tmp_path: Path) -> None:
         log = settled(write_log(tmp_path, {0: [batch(0)]}))
         with pytest.raises(ValueError, match="isolation_level"):
-            log.end_offset("committed")  # type: ignore[arg-type]
+            log.log.end_offset("committed")  # type: ignore[arg-type]
 
 
 class TestChangesOfALog:
@@ -184,22 +185,22 @@ class TestChangesOfALog:
             (directory,) = log_dir.create_topic("t")
             config = {"segment.bytes": 3000, "cleanup.policy": "compact"}
             with log_dir.partition("t", 0, config=config) as writer:
-                log = LiveLog(directory.path)
+                log = LiveLog(DirectorySource.at(directory.path))
                 seen = []
                 for first in range(0, 200, 10):
                     keys = [b"%d" % (n % 7) for n in range(first, first + 10)]
                     writer.append(pa.table({"key": keys, "value": [b"v" * 50] * 10}))
                     change = log.refresh()
                     assert (change.is_changed, change.truncated_to) == (True, None)
-                    seen += offsets(log.range(first).read(["offset"]))
+                    seen += offsets(log.log.range(first).read(["offset"]))
         assert seen == list(range(200))
         native_log.compact(
             tmp_path / "logs", config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0}
         )
         assert log.refresh().truncated_to is None
-        assert log.log_end_offset == 200
+        assert log.log.log_end_offset == 200
         left = offsets(PartitionLog.open(directory.path).read(columns=["offset"]))
-        assert left == offsets(log.range().read(["offset"]))
+        assert left == offsets(log.log.range().read(["offset"]))
         assert len(left) < 200
 
     def test_a_truncation_that_the_epochs_do_not_show(self, tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ class TestChangesOfALog:
         truncate(tmp_path, 0, 2 * len(batch(0)))
         append(tmp_path, 0, batch(6, 3, size=21), batch(9))
         change = log.refresh()
-        assert (change.truncated_to, log.log_end_offset) == (6, 12)
+        assert (change.truncated_to, log.log.log_end_offset) == (6, 12)
 
     def test_a_truncation_beyond_what_is_remembered(self, tmp_path: Path) -> None:
         """Then the offset is that of the segment, or of the last end that is still there."""
@@ -234,7 +235,7 @@ class TestChangesOfALog:
         write_log(tmp_path, {3: later[:4], 15: later[4:]})
         set_epochs(tmp_path, (0, 0), (2, 3))
         change = log.refresh()
-        assert (change.truncated_to, log.log_end_offset) == (3, 30)
+        assert (change.truncated_to, log.log.log_end_offset) == (3, 30)
         assert log.epoch_of(2) == 0
         assert log.epoch_of(3) == 2
         assert log.end_offset_for_epoch(1) == EpochEndOffset(0, 3)
@@ -242,11 +243,11 @@ class TestChangesOfALog:
 
     def test_garbage_that_recovery_removes_is_no_truncation(self, tmp_path: Path) -> None:
         log = settled(write_log(tmp_path, {0: [batch(0), b"\xff" * 100]}))
-        assert log.log_end_offset == 3
+        assert log.log.log_end_offset == 3
         truncate(tmp_path, 0, len(batch(0)))
         append(tmp_path, 0, batch(3))
         change = log.refresh()
-        assert (change.truncated_to, log.log_end_offset) == (None, 6)
+        assert (change.truncated_to, log.log.log_end_offset) == (None, 6)
 
     def test_epochs_that_contradict_the_batches_are_no_truncation(self, tmp_path: Path) -> None:
         write_log(tmp_path, {0: [batch(0), batch(3)]})
@@ -280,11 +281,11 @@ class TestChangesOfALog:
         (tmp_path / "t-0").rename(tmp_path / "t-0.deleted")
         other.rename(tmp_path / "t-0")
         change = log.refresh()
-        assert (change.is_recreated, change.truncated_to, log.log_end_offset) == (is_recreated, None, 6)
+        assert (change.is_recreated, change.truncated_to, log.log.log_end_offset) == (is_recreated, None, 6)
         assert log.topic_id == after
         append(tmp_path / "t-0", 0, batch(6))
         assert not log.refresh().is_recreated
-        assert offsets(log.range(6).read(["offset"])) == [6, 7, 8]
+        assert offsets(log.log.range(6).read(["offset"])) == [6, 7, 8]
 
 
 class TestHighWatermark:
@@ -292,31 +293,35 @@ class TestHighWatermark:
         write_log(tmp_path, {0: [batch(0), batch(3), batch(6)]})
         set_epochs(tmp_path, (0, 0))
         log = settled(tmp_path)
-        assert log.high_watermark == 9
+        assert log.log.high_watermark == 9
         for checkpointed in (3, None, 6):
             log.refresh(PartitionCheckpoints(high_watermark=checkpointed, live=True))
-            assert log.high_watermark == 9
+            assert log.log.high_watermark == 9
         truncate(tmp_path, 0, len(batch(0)))
         change = log.refresh(PartitionCheckpoints(high_watermark=9, live=True))
-        assert (change.truncated_to, log.high_watermark) == (3, 3)
+        assert (change.truncated_to, log.log.high_watermark) == (3, 3)
 
     def test_a_transaction_that_contains_it_is_open(self, tmp_path: Path) -> None:
         data = batch(0, 3, producer_id=1, producer_epoch=0, attributes=TRANSACTIONAL)
         write_log(tmp_path, {0: [data, marker(3, 1)]})
-        log = LiveLog(tmp_path, checkpoints=PartitionCheckpoints(high_watermark=2, live=True))
-        assert log.last_stable_offset == 0
+        log = LiveLog(
+            DirectorySource.at(tmp_path, checkpoints=PartitionCheckpoints(high_watermark=2, live=True))
+        )
+        assert log.log.last_stable_offset == 0
         for high_watermark, stable in ((3, 0), (4, 4)):
             log.refresh(PartitionCheckpoints(high_watermark=high_watermark, live=True))
-            assert log.last_stable_offset == stable
+            assert log.log.last_stable_offset == stable
 
     def test_records_above_it_are_not_shown(self, tmp_path: Path) -> None:
         write_log(tmp_path, {0: [batch(0), batch(3), batch(6)]})
-        log = LiveLog(tmp_path, checkpoints=PartitionCheckpoints(high_watermark=3, live=True))
-        assert (log.high_watermark, log.end_offset(), log.log_end_offset) == (3, 3, 9)
+        log = LiveLog(
+            DirectorySource.at(tmp_path, checkpoints=PartitionCheckpoints(high_watermark=3, live=True))
+        )
+        assert (log.log.high_watermark, log.log.end_offset(), log.log.log_end_offset) == (3, 3, 9)
         assert log.refresh(PartitionCheckpoints(high_watermark=6, live=True)).is_changed
-        assert offsets(log.range().read(["offset"])) == list(range(6))
+        assert offsets(log.log.range().read(["offset"])) == list(range(6))
         with pytest.raises(OffsetOutOfRangeError):
-            log.range(10)
+            log.log.range(10)
 
 
 entries_of_a_log = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=6)

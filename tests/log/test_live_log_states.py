@@ -18,6 +18,7 @@ from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
 from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.live.live_log import LiveLog
 from native_log.log.partition_log import PartitionLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.segment.files import file_name
 from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
 
@@ -88,7 +89,9 @@ class LiveLogMachine(RuleBasedStateMachine):
         self.position = 0
         self.seen: list[tuple[int, bytes]] = []
         self.write_last()
-        self.live = LiveLog(self.path, checkpoints=self.checkpoints(), now_ns=lambda: self.clock_ns)
+        self.live = LiveLog(
+            DirectorySource.at(self.path, checkpoints=self.checkpoints()), now_ns=lambda: self.clock_ns
+        )
         self.seen_end = 0
 
     # --- the model ---
@@ -303,16 +306,16 @@ class LiveLogMachine(RuleBasedStateMachine):
     @rule(is_settled=st.booleans(), share=st.integers(0, 4), is_committed=st.booleans())
     def refresh(self, is_settled: bool, share: int, is_committed: bool) -> None:
         """Refresh, compare with a log that is opened, and read a part of what is new."""
-        before = self.live.high_watermark
+        before = self.live.log.high_watermark
         self.is_settled = is_settled
         self.clock_ns = self.now_ns + (SECOND_NS if is_settled else 0)
         change = self.live.refresh(self.checkpoints())
         fresh = PartitionLog.open(self.path, checkpoints=self.checkpoints())
         live = self.live
-        assert live.log_end_offset == fresh.log_end_offset == max(self.end, self.log_start)
-        assert live.local_log_start_offset == fresh.local_log_start_offset
-        assert live.log_start_offset == fresh.log_start_offset
-        assert [s.id for s in live.segments] == [s.id for s in fresh.segments]
+        assert live.log.log_end_offset == fresh.log_end_offset == max(self.end, self.log_start)
+        assert live.log.local_log_start_offset == fresh.local_log_start_offset
+        assert live.log.log_start_offset == fresh.log_start_offset
+        assert [s.id for s in live.log.segments] == [s.id for s in fresh.segments]
         assert live.leader_epochs == fresh.leader_epochs == tuple(self.entries)
 
         is_truncated = self.diverged is not None and self.diverged < self.seen_end
@@ -323,28 +326,28 @@ class LiveLogMachine(RuleBasedStateMachine):
             before = min(before, change.truncated_to)
             self.position = min(self.position, change.truncated_to)
             self.seen = [row for row in self.seen if row[0] < change.truncated_to]
-        self.diverged, self.seen_end = None, live.log_end_offset
+        self.diverged, self.seen_end = None, live.log.log_end_offset
         assert not change.is_recreated
 
-        assert live.high_watermark == min(live.log_end_offset, max(before, fresh.high_watermark))
-        if live.high_watermark != fresh.high_watermark:
+        assert live.log.high_watermark == min(live.log.log_end_offset, max(before, fresh.high_watermark))
+        if live.log.high_watermark != fresh.high_watermark:
             checkpoints = PartitionCheckpoints(
-                log_start_offset=self.log_start, high_watermark=live.high_watermark, live=True
+                log_start_offset=self.log_start, high_watermark=live.log.high_watermark, live=True
             )
             fresh = PartitionLog.open(self.path, checkpoints=checkpoints)
-        assert live.last_stable_offset == fresh.last_stable_offset
+        assert live.log.last_stable_offset == fresh.last_stable_offset
 
-        self.position = max(self.position, live.local_log_start_offset)
+        self.position = max(self.position, live.log.local_log_start_offset)
         if is_committed:
-            end = live.last_stable_offset
+            end = live.log.last_stable_offset
             read, expected = (
                 rows(log.range(None, end, isolation_level="read_committed").read(["offset", "value"]))
-                for log in (live, fresh)
+                for log in (live.log, fresh)
             )
             assert read == expected
-        end = self.position + (live.high_watermark - self.position) * share // 4
+        end = self.position + (live.log.high_watermark - self.position) * share // 4
         if end > self.position:
-            read = rows(live.range(self.position, end).read(["offset", "value"]))
+            read = rows(live.log.range(self.position, end).read(["offset", "value"]))
             assert read == rows(fresh.read(self.position, end, ["offset", "value"]))
             self.seen += read
             self.position = end

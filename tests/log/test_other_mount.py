@@ -52,13 +52,13 @@ def remount(path: Path) -> None:
 def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Collect the errors after which a reader located its range again."""
     seen: list[object] = []
-    relocate = Reader._relocate
+    relocate = Reader._locate_again
 
     def counted(self: Reader, error: Any) -> Any:
         seen.append(error)
         return relocate(self, error)
 
-    monkeypatch.setattr(Reader, "_relocate", counted)
+    monkeypatch.setattr(Reader, "_locate_again", counted)
     return seen
 
 

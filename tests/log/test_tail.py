@@ -261,22 +261,24 @@ def test_the_time_of_the_last_batch(tmp_path: Path, checkpoints: PartitionCheckp
     batches = [batch(3 * number, max_timestamp=1000 + number) for number in range(3)]
     for length in range(1, len(batches[2])):
         write_log(tmp_path, {0: [*batches[:2], batches[2][:length]]})
-        assert PartitionLog.open(tmp_path, checkpoints=checkpoints).last_batch_timestamp_ms == 1001, length
+        assert PartitionLog.open(tmp_path, checkpoints=checkpoints).state.tail.last_timestamp_ms == 1001, (
+            length
+        )
     write_log(tmp_path, {0: batches})
-    assert PartitionLog.open(tmp_path, checkpoints=checkpoints).last_batch_timestamp_ms == 1002
+    assert PartitionLog.open(tmp_path, checkpoints=checkpoints).state.tail.last_timestamp_ms == 1002
     write_log(tmp_path, {0: [*batches[:2], batches[2][:-1] + b"?"]})
     is_dropped = not checkpoints.clean_shutdown
     log = PartitionLog.open(tmp_path, checkpoints=checkpoints)
-    assert log.last_batch_timestamp_ms == (1001 if is_dropped else 1002)
+    assert log.state.tail.last_timestamp_ms == (1001 if is_dropped else 1002)
     write_log(tmp_path, {0: [message(0, 0)]})
-    assert PartitionLog.open(tmp_path).last_batch_timestamp_ms == -1
+    assert PartitionLog.open(tmp_path).state.tail.last_timestamp_ms == -1
 
 
 @pytest.mark.parametrize("checkpoints", [CLEAN, PartitionCheckpoints()], ids=["clean", "unclean"])
 def test_the_largest_timestamp_of_the_last_segment(tmp_path: Path, checkpoints: PartitionCheckpoints) -> None:
     def timestamp_ms(*batches: bytes) -> int | None:
         write_log(tmp_path, {0: [batch(0, max_timestamp=9000)], 3: batches})
-        return PartitionLog.open(tmp_path, checkpoints=checkpoints).last_segment_timestamp_ms
+        return PartitionLog.open(tmp_path, checkpoints=checkpoints).state.tail.segment_timestamp_ms
 
     first, last = batch(3, max_timestamp=2000), batch(6, max_timestamp=1000)
     assert timestamp_ms(first, last) == 2000
@@ -293,9 +295,9 @@ def test_the_largest_timestamp_is_unknown_if_only_the_end_is_read(tmp_path: Path
     write_log(tmp_path, {0: batches})
     entry = (6).to_bytes(4, "big") + (2 * len(batches[0])).to_bytes(4, "big")
     (tmp_path / file_name(0, "index")).write_bytes(entry)
-    assert PartitionLog.open(tmp_path).last_segment_timestamp_ms is None
+    assert PartitionLog.open(tmp_path).state.tail.segment_timestamp_ms is None
 
 
 def test_an_empty_log_has_no_last_batch(tmp_path: Path) -> None:
     write_log(tmp_path, {0: []})
-    assert PartitionLog.open(tmp_path).last_batch_timestamp_ms is None
+    assert PartitionLog.open(tmp_path).state.tail.last_timestamp_ms is None

@@ -99,13 +99,13 @@ class TestPartitions:
         assert (change.added, change.removed) == ((("t", 2),), (("u", 0),))
         assert change.logs.keys() == {("t", 0)}
         assert live.topics() == LogDir(root).topics() == {"t": [0, 1, 2]}
-        assert live.partition("t", 2).log_end_offset == 6
+        assert live.partition("t", 2).log.log_end_offset == 6
         with pytest.raises(UnknownTopicOrPartitionError):
             live.partition("u", 0)
         write_log(root / "u-0", {0: [batch(0)]})
         change = live.refresh()
         assert (change.added, change.removed) == ((("u", 0),), ())
-        assert live.partition("u", 0).log_end_offset == 3
+        assert live.partition("u", 0).log.log_end_offset == 3
         assert live.refresh() == NOTHING
 
     def test_only_the_ones_asked_for_are_refreshed(self, root: Path) -> None:
@@ -117,9 +117,9 @@ class TestPartitions:
         with held_lock(root):
             change = live.refresh([("t", 0), ("unknown", 0)])
             assert (change.added, change.logs.keys()) == ((("t", 2),), {("t", 0)})
-            assert live.partition("u", 0).log_end_offset == 6
+            assert live.partition("u", 0).log.log_end_offset == 6
             assert live.refresh().logs.keys() == {("u", 0)}
-            assert live.partition("u", 0).high_watermark == 9
+            assert live.partition("u", 0).log.high_watermark == 9
 
     def test_one_that_is_removed_while_logs_are_refreshed(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -138,7 +138,7 @@ class TestPartitions:
         assert (change.removed, change.logs) == ((("t", 1),), {})
         write_log(root / "t-1", {0: [batch(0)]})
         assert live.refresh().added == (("t", 1),)
-        assert live.partition("t", 1).log_end_offset == 3
+        assert live.partition("t", 1).log.log_end_offset == 3
 
     def test_a_topic_that_was_created_again(self, root: Path) -> None:
         live = settled(root)
@@ -147,7 +147,7 @@ class TestPartitions:
         change = live.refresh()
         assert (change.added, change.removed) == ((), ())
         assert change.logs["u", 0].is_recreated
-        assert live.partition("u", 0).log_end_offset == 3
+        assert live.partition("u", 0).log.log_end_offset == 3
 
     def test_one_that_moves_to_another_log_directory(self, root: Path, tmp_path: Path) -> None:
         other = tmp_path / "other"
@@ -163,8 +163,8 @@ class TestPartitions:
         change = live.refresh()
         assert (change.added, change.removed) == ((), ())
         assert (change.logs["u", 0].is_recreated, change.logs["u", 0].truncated_to) == (False, None)
-        assert (live.partition("u", 0), log.path, log.log_end_offset) == (log, other / "u-0", 9)
-        assert offsets(log.range(6).read(["offset"])) == [6, 7, 8]
+        assert (live.partition("u", 0), log.path, log.log.log_end_offset) == (log, other / "u-0", 9)
+        assert offsets(log.log.range(6).read(["offset"])) == [6, 7, 8]
 
     def test_a_second_copy(self, root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         other = tmp_path / "other"
@@ -182,10 +182,10 @@ class TestPartitions:
     def test_a_single_partition_directory(self, root: Path) -> None:
         live = settled(root / "t-0", high_watermark="checkpoint")
         assert live.topics() == {"t": [0]}
-        assert live.partition("t", 0).high_watermark == 3
+        assert live.partition("t", 0).log.high_watermark == 3
         high_watermarks(root, t_0=6)
         assert live.refresh().logs.keys() == {("t", 0)}
-        assert live.partition("t", 0).high_watermark == 6
+        assert live.partition("t", 0).log.high_watermark == 6
         (root / "t-0").rename(root / f"t-0.{'a' * 32}-delete")
         assert live.refresh().removed == (("t", 0),)
         assert live.topics() == {}
@@ -217,31 +217,31 @@ class TestPartitions:
 
 class TestCheckpoints:
     def test_the_high_watermark_of_a_running_broker(self, root: Path) -> None:
-        assert LiveLogDir(root).partition("t", 0).high_watermark == 6
+        assert LiveLogDir(root).partition("t", 0).log.high_watermark == 6
         live = LiveLogDir(root)
         with held_lock(root):
             live.refresh()
             log = live.partition("t", 0)
-            assert (log.high_watermark, log.log_end_offset) == (3, 6)
+            assert (log.log.high_watermark, log.log.log_end_offset) == (3, 6)
             append(root / "t-0", 0, batch(6))
             live.refresh()
-            assert (log.high_watermark, log.log_end_offset) == (3, 9)
+            assert (log.log.high_watermark, log.log.log_end_offset) == (3, 9)
             high_watermarks(root, t_0=6)
             assert live.refresh().logs.keys() == {("t", 0)}
-            assert log.high_watermark == 6
+            assert log.log.high_watermark == 6
             (root / REPLICATION_OFFSET_CHECKPOINT).write_text("0\n")  # a broker that starts
             live.refresh()
-            assert log.high_watermark == 6, "it never moves back"
+            assert log.log.high_watermark == 6, "it never moves back"
         assert live.refresh().logs.keys() == {("t", 0)}
-        assert log.high_watermark == 9, "the broker was stopped"
+        assert log.log.high_watermark == 9, "the broker was stopped"
 
     def test_deleted_records(self, root: Path) -> None:
         live = settled(root)
         write_offset_checkpoint(root / LOG_START_OFFSET_CHECKPOINT, {("t", 0): 4})
         assert live.refresh().logs.keys() == {("t", 0)}
         log = live.partition("t", 0)
-        assert log.log_start_offset == log.local_log_start_offset == 4
-        assert offsets(log.range().read(["offset"])) == [4, 5]
+        assert log.log.log_start_offset == log.log.local_log_start_offset == 4
+        assert offsets(log.log.range().read(["offset"])) == [4, 5]
 
     def test_an_unknown_high_watermark_is_rejected(self, root: Path) -> None:
         with pytest.raises(ValueError, match="expected auto, ignore or checkpoint"):
@@ -278,11 +278,11 @@ class TestWrites:
         change = live.refresh()
         assert change.added == ()
         log = live.partition("t", 0)
-        assert (log.high_watermark, log.log_end_offset) == (6, 9)
+        assert (log.log.high_watermark, log.log.log_end_offset) == (6, 9)
         (root / WRITE_INTENT).unlink()
         change = live.refresh()
         assert (change.added, change.logs.keys()) == ((("new", 0),), {("t", 0)})
-        assert log.high_watermark == 9
+        assert log.log.high_watermark == 9
 
     def test_a_write_that_begins_during_a_refresh_is_not_shown(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -299,7 +299,7 @@ class TestWrites:
         with monkeypatch.context() as patch:
             patch.setattr(log._files, "read", read_later)
             live.refresh()
-        assert (log.high_watermark, log.log_end_offset) == (6, 9)
+        assert (log.log.high_watermark, log.log.log_end_offset) == (6, 9)
 
     def test_a_write_that_begins_when_a_log_is_opened_is_not_shown(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -315,7 +315,7 @@ class TestWrites:
 
         monkeypatch.setattr(live_logdir, "LiveLog", open_later)
         log = live.partition("t", 0)
-        assert (log.high_watermark, log.log_end_offset) == (6, 9)
+        assert (log.log.high_watermark, log.log.log_end_offset) == (6, 9)
 
 
 def test_a_log_directory_that_was_removed(root: Path) -> None:

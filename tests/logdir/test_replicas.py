@@ -11,7 +11,7 @@ import pytest
 
 from native_log import KafkaLogError, LogDir, UnknownTopicOrPartitionError
 from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
-from native_log.log.replicas.merged_log import MergedLog
+from native_log.log.sources.joined import JoinedSource
 from tests.builders.copies import batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_two_equal_copies_are_read_as_one(copies: LogDir, isolation_level: Isola
     for directory in single.partitions():
         single_log = single.partition(*directory.key)
         log = pickle.loads(pickle.dumps(copies.partition(*directory.key)))
-        assert isinstance(log, MergedLog)
+        assert isinstance(log.state.source, JoinedSource)
         for name in ("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset"):
             assert getattr(log, name) == getattr(single_log, name)
         expected = single_log.read(isolation_level=isolation_level).read_all()

@@ -263,15 +263,15 @@ def test_a_directory_in_use_is_rejected(spark: SparkSession, tmp_path: Path) -> 
 def test_a_path_that_executors_do_not_see(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkalog_spark import partitions
     from kafkalog_spark.compaction import job
+    from native_log.log.sources.directory import DirectorySource
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
 
-    def invisible(path: str, *others: Any) -> partitions.OpenablePartition:
-        return partitions.OpenablePartition(f"/nowhere{path}", *others)
+    def invisible(path: str, *others: Any) -> DirectorySource:
+        return DirectorySource(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(job, "OpenablePartition", invisible)
+    monkeypatch.setattr(job, "DirectorySource", invisible)
     before = files(data)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         compact(spark, data, topics(data))

@@ -24,9 +24,9 @@ from kafkalog_spark.compaction.messages import (
     SurveyPart,
 )
 from kafkalog_spark.compaction.rewrite import GroupInput, unite
-from kafkalog_spark.partitions import OpenablePartition
 from native_log.config import LogConfig
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.log.sources.directory import DirectorySource
 from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
 from tests.contents import files
@@ -50,7 +50,7 @@ def records(data: Path) -> list[dict[str, Any]]:
 def stage(data: Path) -> PartitionResult:
     """Compact the partition into its staging directory, as a task does."""
     (data / f"{TOPIC}-0" / STAGING_DIRECTORY).mkdir(exist_ok=True)
-    partition = PartitionToCompact(OpenablePartition(*_directory(data)), POLICY)
+    partition = PartitionToCompact(DirectorySource(*_directory(data)), POLICY)
     return inspect_partition(partition, SETTINGS, compact_whole=True)
 
 

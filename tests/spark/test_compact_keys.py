@@ -23,13 +23,14 @@ from kafkalog_spark.compaction.messages import (
 )
 from kafkalog_spark.compaction.resolution import plan_large_round
 from kafkalog_spark.compaction.splits import ScheduledRound, divide_round, schedule_rounds
-from kafkalog_spark.partitions import OpenablePartition
 from native_log import LogDir
 from native_log.compaction.rounds import plan_round
 from native_log.compaction.survivors import find_survivors
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
+from native_log.log import PartitionLog
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
+from native_log.log.sources.directory import DirectorySource
 from native_log.policies import CompactionPolicy
 from native_log.records import Survivors, merge, scan
 from tests.builders.compaction_rounds import ALWAYS, broker_rounds
@@ -52,7 +53,7 @@ def settings(max_bytes: int = ENOUGH_BYTES, dry_run: bool = False) -> RunSetting
 def large_partition(partition: Path) -> LargePartition:
     (partition / STAGING_DIRECTORY).mkdir()  # as the driver does
     log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
-    directory = OpenablePartition(str(log.path), log.topic, log.partition, log.checkpoints)
+    directory = DirectorySource(str(log.path), log.topic, log.partition, log.checkpoints)
     partition_to_compact = PartitionToCompact(directory, CompactionPolicy(LogConfig.parse(CONFIG)))
     large = inspect_partition(partition_to_compact, settings(), compact_whole=False).large_partition
     assert large is not None
@@ -65,7 +66,9 @@ def copies(to: Path) -> list[LargePartition]:
 
 
 def plan_with_survey(large: LargePartition) -> Round:
-    return plan_round(large.directory.open(), large.cleanable, large.policy.config, settings().now_ms)
+    return plan_round(
+        PartitionLog(large.directory.open()), large.cleanable, large.policy.config, settings().now_ms
+    )
 
 
 def schedule(large: LargePartition, round: Round | None, cores: int = 1) -> ScheduledRound:

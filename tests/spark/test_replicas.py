@@ -60,6 +60,10 @@ def test_rows_are_those_of_one_whole_log(spark: SparkSession, copies: list[Path]
 def test_views_show_the_merged_log(spark: SparkSession, copies: list[Path]) -> None:
     (partition,) = load(spark, copies, view="partitions").collect()
     assert (partition.logStartOffset, partition.logEndOffset) == (0, 150)
+    segments = load(spark, copies, view="segments").orderBy("firstOffset").collect()
+    assert {row.path for row in segments} <= {str(each) for path in copies for each in path.glob("t-0/*.log")}
+    assert {row.path.removesuffix(f"/t-0/{row.segment}") for row in segments} == {*map(str, copies)}
+    assert sum(row.recordCount for row in segments) == 150
     view = load(spark, copies, view="batches", columns="baseOffset,isValid")
     assert [(row.baseOffset, row.isValid) for row in view.orderBy("baseOffset").collect()] == [
         (offset, True) for offset in range(0, 150, 3)
@@ -75,11 +79,9 @@ def test_aborted_records_are_left_out(spark: SparkSession, tmp_path: Path) -> No
     assert committed.agg(F.min("offset"), F.count("*")).first() == (6, 6)
 
 
-def test_a_stream_and_a_view_of_files_are_rejected() -> None:
+def test_a_stream_is_rejected() -> None:
     options = {"path": "/p", "replicas": "merge"}
     with pytest.raises(OptionError, match="cannot be read as a stream"):
         parse_stream_options(options)
-    with pytest.raises(OptionError, match="view=segments shows the files of one copy"):
-        parse_read_options({**options, "view": "segments"})
     with pytest.raises(OptionError, match="replicas"):
         parse_read_options({**options, "replicas": "join"})

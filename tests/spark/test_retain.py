@@ -10,7 +10,7 @@ import pytest
 import native_log
 from kafkalog_spark import retain, retention
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.partitions import OpenablePartition
+from native_log.log.sources.directory import DirectorySource
 from tests.retention.test_golden import RUNS, arguments, copy, files, run_id
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def test_what_is_rejected(spark: SparkSession, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ValueError, match=r"retention\.ms"):
         retain(spark, data, config={"retention.m": "0"})
 
-    def invisible(path: str, *others: Any) -> OpenablePartition:
-        return OpenablePartition(f"/nowhere{path}", *others)
+    def invisible(path: str, *others: Any) -> DirectorySource:
+        return DirectorySource(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(retention, "OpenablePartition", invisible)
+    monkeypatch.setattr(retention, "DirectorySource", invisible)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         retain(spark, data, config=DELETE_ALL)
     assert files(data) == before

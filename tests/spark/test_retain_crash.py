@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
-from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.retention import _plan_all
 from native_log.config import LogConfig
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import open_for_maintenance, select_changeable
 from native_log.policies import Request, retention_policy
 from native_log.retention.execution import execute_plans
@@ -38,7 +38,7 @@ def plan_and_execute(data: Path, options: dict[str, Any]) -> None:
         log_dir = open_for_maintenance(data, False, stack)
         directories = [
             (
-                OpenablePartition(str(d.path), d.topic, d.partition, log_dir.checkpoints(d)),
+                DirectorySource(str(d.path), d.topic, d.partition, log_dir.checkpoints(d)),
                 retention_policy(d.topic, log_dir.topic_facts(d), request),
             )
             for d in select_changeable(log_dir, None)

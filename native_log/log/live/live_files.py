@@ -13,7 +13,7 @@ from native_log.errors import LogTruncatedError
 from native_log.log.listing import LogListing, list_log
 from native_log.log.live.divergence import diverged
 from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
-from native_log.log.reading.location_cache import LocationCache
+from native_log.log.location_cache import LocationCache
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.lookup import OffsetLocation
 from native_log.storage import Window, file_version, path_version

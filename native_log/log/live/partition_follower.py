@@ -38,9 +38,9 @@ class PartitionFollower:
 
         Raises OffsetOutOfRangeError; ValueError for an unknown isolation level.
         """
-        end = log.end_offset(isolation_level)
+        end = log.log.end_offset(isolation_level)
         if start_offset is not None:
-            log.log.check_offset(start_offset)
+            log.log.state.check_offset(start_offset)
         return cls(log, end if start_offset is None else start_offset, isolation_level, options)
 
     def __init__(
@@ -57,7 +57,7 @@ class PartitionFollower:
 
         Raises LogTruncatedError if records that were read are gone or different (with `fail_on_data_loss`).
         """
-        start = self.log.local_log_start_offset
+        start = self.log.log.local_log_start_offset
         if change.is_recreated:
             self._lose(
                 LogTruncatedError,
@@ -81,7 +81,7 @@ class PartitionFollower:
             OffsetOutOfRangeError: records were deleted before they were read (with `fail_on_data_loss`).
             FileNotFoundError, LogTruncatedError, CorruptRecordError: see LogRange.read.
         """
-        start = self.log.local_log_start_offset
+        start = self.log.log.local_log_start_offset
         if self.position < start:
             self._lose(
                 OffsetOutOfRangeError,
@@ -89,14 +89,14 @@ class PartitionFollower:
                 "were read, by retention or DeleteRecords",
                 start,
             )
-        end = self.log.end_offset(self._isolation_level)
+        end = self.log.log.end_offset(self._isolation_level)
         if self.position < end:
-            located = self.log.range(self.position, end, isolation_level=self._isolation_level)
+            located = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
             yield from located.read(columns, **self._options)
             self.position = end
 
     def _lose(self, error: type[KafkaLogError], message: str, continue_at: int) -> None:
-        message = f"{self.log.topic}-{self.log.partition}: {message}"
+        message = f"{self.log.log.topic}-{self.log.log.partition}: {message}"
         if self._options.get("fail_on_data_loss", True):
             advice = _ADVICE.format(f"offset {continue_at}")
             raise error(f"{message}; {advice}", path=self.log.path, offset=self.position)

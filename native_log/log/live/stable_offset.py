@@ -8,7 +8,7 @@ from native_log.log.producers.transactions import initial_state
 from native_log.segment.scan import first_at_least
 
 if TYPE_CHECKING:
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
 
 
 class StableOffset:
@@ -21,11 +21,11 @@ class StableOffset:
         end_offset: the offset up to which (exclusive) headers were read.
     """
 
-    def __init__(self, log: LocalLog) -> None:
+    def __init__(self, log: LogState) -> None:
         """Start at the newest producer state snapshot, or at the start of the log."""
         self.end_offset, self._open = initial_state(log)
 
-    def advance(self, log: LocalLog) -> int:
+    def advance(self, log: LogState) -> int:
         """Read the headers up to the high watermark, and return the last stable offset.
 
         Raises FileNotFoundError, LogTruncatedError if a file was removed or truncated meanwhile. The call can
@@ -41,7 +41,7 @@ class StableOffset:
         undecided = (offset for offset, _ in self._open.first_offsets.values())
         return max(log.local_log_start_offset, min([high_watermark, *undecided]))
 
-    def _read(self, log: LocalLog, end: int) -> None:
+    def _read(self, log: LogState, end: int) -> None:
         for _, scanned in log.headers(self.end_offset, lambda _: None):
             batches = scanned.batches
             index = first_at_least(batches, "lastOffset", end)

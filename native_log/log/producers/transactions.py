@@ -26,8 +26,8 @@ from native_log.storage import Window, read_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from native_log.log.local_log import LocalLog
-    from native_log.log.segment_slices import SlicedRange
+    from native_log.log.log_state import LogState
+    from native_log.log.sliced_range import SlicedRange
     from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _TRIPLE = struct.Struct("=qqq")
 _NO_MARKER = 2**63 - 1
 
 
-def all_transactions(log: LocalLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
+def all_transactions(log: LogState, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
     """Return the transactions of which the log contains data.
 
     Ended transactions come first, by the offset of their markers, then open ones, by their first offset.
@@ -78,7 +78,7 @@ def transactions_table(transactions: list[Transaction]) -> pa.Table:
     return pa.table(arrays, schema=TRANSACTION_SCHEMA)
 
 
-def last_stable_offset(log: LocalLog) -> int:
+def last_stable_offset(log: LogState) -> int:
     """Return the last stable offset of the log.
 
     It is the first offset of the oldest transaction that is undecided below the high watermark: one that is
@@ -93,7 +93,7 @@ def last_stable_offset(log: LocalLog) -> int:
     return max(log.local_log_start_offset, min([log.high_watermark, *undecided]))
 
 
-def initial_state(log: LocalLog) -> tuple[int, OpenTransactions]:
+def initial_state(log: LogState) -> tuple[int, OpenTransactions]:
     """Return the offset and the open transactions of the newest valid snapshot.
 
     If there is none, return the log start offset and no transactions. Snapshots above the high watermark are
@@ -117,9 +117,7 @@ def initial_state(log: LocalLog) -> tuple[int, OpenTransactions]:
     return log.local_log_start_offset, OpenTransactions()
 
 
-def aborted_ranges(
-    range: SlicedRange, open_log: Callable[[], LocalLog], on_damage: Callable[[DamagedRange], None]
-) -> bytes:
+def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]) -> bytes:
     """Return the aborted transactions that have data in `range`, packed for `records.decode`.
 
     The headers in the range are read first, then those after the range, until each transaction that is open
@@ -128,7 +126,6 @@ def aborted_ranges(
 
     Args:
         range: the range that is read.
-        open_log: opens the log; called if headers after the range are needed.
         on_damage: called with each damaged range after `range`, where a marker may have been lost.
     """
     open_transactions = OpenTransactions()
@@ -145,7 +142,7 @@ def aborted_ranges(
                 ]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
     if pending:
-        for _, scanned in open_log().headers(range.end_offset, on_damage):
+        for _, scanned in range.source.open().headers(range.end_offset, on_damage):
             for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
                 if is_control and control_type is not None and producer in pending:
                     first = pending.pop(producer)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.arguments import Mode
-    from native_log.log.segment_slices import SegmentSlice, SlicedRange
+    from native_log.log.sliced_range import SlicedRange
+    from native_log.log.slices import SegmentSlice
     from native_log.records.compaction import PutBatches
     from native_log.segment.chunks import BatchCursor
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
 from native_log.log.reading.split import first_batches, split_by_bytes, split_by_offsets
-from native_log.log.segment_slices import SlicedRange
+from native_log.log.sliced_range import SlicedRange
 from native_log.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:

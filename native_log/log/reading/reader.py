@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.columns import check_mode
 from native_log.log.reading.damage_log import DamageLog
-from native_log.log.reading.offset_lookup import locate
 from native_log.log.reading.split import split_by_offsets
+from native_log.log.slices import Located
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
-from native_log.segment.files import parse_file_name
 from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from native_log.log.local_log import LocalLog
-    from native_log.log.segment_slices import SegmentSlice, SlicedRange
+    from native_log.log.sliced_range import SlicedRange
+    from native_log.log.slices import SegmentSlice
     from native_log.records import Decoded, OffsetOrder
 
 logger = logging.getLogger(__name__)
@@ -88,23 +88,17 @@ class Reader:
             try:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
                 readable = replace(self._range, slices=self._slices).readable_slices()
-                for index, segment_slice in enumerate(readable):
-                    yield from self._read_slice(segment_slice, self._slices[index + 1 :])
+                for segment_slice in readable:
+                    yield from self._read_slice(segment_slice)
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
                 if relocated_at == self._next_offset:
                     raise
                 relocated_at = self._next_offset
-                self._slices = self._relocate(error)
+                self._slices = self._locate_again(error)
 
-    def _read_slice(
-        self, segment_slice: SegmentSlice, later: tuple[SegmentSlice, ...]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one slice.
-
-        Args:
-            later: the slices after it.
-        """
+    def _read_slice(self, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one slice."""
         with segment_slice.open() as file:
             start, end, order = (
                 segment_slice.start_position,
@@ -117,8 +111,7 @@ class Reader:
                 stop = cursor.stop(READ_BYTES)
                 decoded = self._decode(cursor, stop, segment_slice)
                 if self._aborted is None and decoded.batch.column(self._transactional_index).true_count:
-                    rest = replace(segment_slice, start_position=cursor.position), *later
-                    self._aborted = aborted_ranges(self._rest(rest), self._open_log, self._on_lost_marker)
+                    self._aborted = self._find_aborted()
                     decoded = self._decode(cursor, stop, segment_slice)
                 decoded = cursor.advance(decoded, stop - cursor.position)
                 if decoded.batch.num_rows:
@@ -135,14 +128,11 @@ class Reader:
                     yield from self._report(damaged, segment_slice)
                     cursor.skip_to(damaged.end_position)
 
-    def _rest(self, slices: tuple[SegmentSlice, ...]) -> SlicedRange:
-        """Return the range that is left when `slices` are left.
-
-        The later slices of a merged log are not known yet. Its rest begins at the next offset.
-        """
-        if self._range.merged is None:
-            return replace(self._range, slices=slices)
-        return split_by_offsets(self._range, [self._next_offset])[-1]
+    def _find_aborted(self) -> bytes:
+        """Return the aborted transactions of the batches that are left."""
+        left = replace(self._range, slices=self._slices)
+        rest = split_by_offsets(left, [self._next_offset])[-1]
+        return aborted_ranges(rest, self._on_lost_marker)
 
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""
@@ -191,92 +181,22 @@ class Reader:
             [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
         )
 
-    def _relocate(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
+    def _locate_again(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
         """Locate the rest of the range after a file was removed, replaced or truncated during the read.
 
         Raises LogTruncatedError or FileNotFoundError if records were lost, with `fail_on_data_loss`; and
-        `error` itself for a merged log, because another plan might read other copies.
+        `error` if the source cannot locate records again.
         """
         range = self._range
-        if range.merged is not None:
-            raise error
-        start, end = max(self._next_offset, range.start_offset), range.end_offset
-        log = self._open_log()
-        loss: Exception | None = None
-        if end > log.log_end_offset:
-            loss = LogTruncatedError(
-                f"the log was truncated while it was read: it reached offset {end} and now ends at "
-                f"{log.log_end_offset}. Plan the read again",
-                path=range.path,
-                offset=start,
-            )
-        elif isinstance(error, LogTruncatedError) and self._is_truncated(error, log):
-            loss = LogTruncatedError(
-                f"the file was truncated while it was read, and records from offset {start} on are lost. "
-                "Plan the read again",
-                path=error.path,
-                offset=start,
-            )
-        elif start < log.local_log_start_offset or self._is_lost(error, log):
-            loss = FileNotFoundError(
-                f"{range.path}: a segment was removed while it was read, with the records from offset "
-                f"{start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
-                "log's start"
-            )
-        if loss is not None:
+        start = max(self._next_offset, range.start_offset)
+        read = (*range.earlier, *(each.segment.id for each in range.slices))
+        span = OffsetSpan(start, max(start, range.end_offset))
+        again = range.source.locate_again(Located(self._slices, read), span, error)
+        if again.loss is not None:
             if self._fail_on_data_loss:
-                raise loss from error
-            logger.warning("%s. The rest is read, because data loss is not to fail the read", loss)
-            start, end = max(start, log.local_log_start_offset), min(end, log.log_end_offset)
-        return locate(log, start, end)[0] if start < end else ()
-
-    def _is_truncated(self, error: LogTruncatedError, log: LocalLog) -> bool:
-        """Return whether a file is shorter than it was when the read was planned.
-
-        The inode shows whether it is the same file: a broker's cleaner replaces a file by another one.
-        """
-        name = str(error.path).rpartition("/")[2]
-        planned = next((each.segment for each in self._slices if each.segment.log == name), None)
-        current = next((segment for segment in log.segments if segment.log == name), None)
-        if planned is None or current is None:
-            return False
-        return current.inode == planned.inode and current.size_bytes < planned.size_bytes
-
-    def _is_lost(self, error: Exception, log: LocalLog) -> bool:
-        """Return whether a segment was removed and not merged with others.
-
-        A broker's cleaner merges segments into a new file with the name of the first of them. So if the
-        offsets of the removed segment now belong to a segment whose file existed before, nothing was merged.
-        Segments before that one are not evidence: a cleaner may rewrite a file with the same size and time.
-        """
-        if not isinstance(error, FileNotFoundError):
-            return False
-        removed = parse_file_name(str(error.filename).rpartition("/")[2])
-        if removed is None:
-            return False
-        before = next((s for s in reversed(log.segments) if s.base_offset <= removed.offset), None)
-        if before is None or before.base_offset == removed.offset:
-            return False
-        return before.id in {
-            *self._range.earlier,
-            *(each.segment.id for each in self._range.slices),
-        }
-
-    def _open_log(self) -> LocalLog:
-        range = self._range
-        if range.merged is not None:
-            from native_log.log.replicas.merged_log import MergedLog
-
-            return MergedLog.of(range.merged, range.topic, range.partition, range.max_batch_bytes)
-        from native_log.log.local_log import LocalLog
-
-        return LocalLog.open(
-            range.path,
-            topic=range.topic,
-            partition=range.partition,
-            checkpoints=range.checkpoints,
-            max_batch_bytes=range.max_batch_bytes,
-        )
+                raise again.loss from error
+            logger.warning("%s. The rest is read, because data loss is not to fail the read", again.loss)
+        return again.slices
 
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
         if self._mode == "failFast":

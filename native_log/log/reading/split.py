@@ -7,14 +7,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.log.segment_slices import EARLIER_SEGMENTS, SlicedRange
+from native_log.log.sliced_range import SlicedRange
+from native_log.log.slices import EARLIER_SEGMENTS
 from native_log.segment.lookup import BatchBoundary, OffsetLocation, SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from native_log.log.segment_slices import SegmentSlice
+    from native_log.log.slices import SegmentSlice
     from native_log.segment.segment import LogSegment
 
 Range = TypeVar("Range", bound=SlicedRange)
@@ -91,7 +92,7 @@ class _Lookups(ExitStack):
         self._range = range
         self._window = Window()
         self._by_segment: dict[LogSegment, SegmentLookup] = {}
-        self.is_merged = range.merged is not None
+        self.repairs_damage = range.source.repairs_damage
 
     def of(self, segment_slice: SegmentSlice) -> SegmentLookup:
         segment = segment_slice.segment
@@ -144,7 +145,7 @@ def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -
         segment_slice = slices[index]
         in_file = segment_slice.segment == last.segment
         if in_file and location.position < segment_slice.end_position:
-            if lookups.is_merged and location.position < location.end_position:
+            if lookups.repairs_damage and location.position < location.end_position:
                 return _overlap(slices, index, location, offset)
             return _cut(slices, index, location, offset)
     return slices[: candidates[-1] + 1], slices[candidates[-1] + 1 :]
@@ -173,9 +174,9 @@ def _cut(slices: Sequence[SegmentSlice], index: int, location: OffsetLocation, o
 
 
 def _overlap(slices: Sequence[SegmentSlice], index: int, location: OffsetLocation, offset: int) -> Cut:
-    """Cut a slice of a merged log at a batch with offsets on both sides, or at damaged bytes.
+    """Cut a slice of a joined log at a batch with offsets on both sides, or at damaged bytes.
 
-    Both belong to both sides, because each side reads lost records from another copy.
+    Both belong to both sides, because each side reads lost records from another place.
     """
     segment_slice = slices[index]
     left = replace(

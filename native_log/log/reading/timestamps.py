@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.log.offset_span import OffsetSpan
 from native_log.records import DecodeOptions, decode
 from native_log.segment.scan import row
 from native_log.storage import Window
@@ -14,15 +16,16 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from native_log.log.local_log import LocalLog
-    from native_log.log.segment_slices import SegmentSlice
+    from native_log.log.log_state import LogState
+    from native_log.log.slices import SegmentSlice
     from native_log.segment.damage import DamagedRange
+    from native_log.segment.lookup import SegmentLookup
 
 _MAX_MS = (2**63 - 1) // 1000
 
 
 def offset_for_timestamp(
-    log: LocalLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
+    log: LogState, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
 ) -> int | None:
     """Return the lowest offset with a timestamp of at least `timestamp_ms`; None if there is none.
 
@@ -33,18 +36,31 @@ def offset_for_timestamp(
         on_damage: called with damaged ranges, which are skipped.
     """
     window, record_window = Window(), Window()
-    for part in log.locate(log.local_log_start_offset, log.log_end_offset)[0]:
+    whole = OffsetSpan(log.local_log_start_offset, log.log_end_offset)
+    for part in log.locate(whole).slices:
         with part.lookup(window, log.max_batch_bytes) as lookup:
-            start = max(part.start_position, lookup.find_timestamp(timestamp_ms))
-        for each in log.slices_from(part, start):
+            rest = _rest_of(part, lookup.find_timestamp(timestamp_ms), lookup)
+        end = min(whole.end_offset if rest.max_offset is None else rest.max_offset, rest.segment.end_offset)
+        span = OffsetSpan(rest.first_offset, max(rest.first_offset, end))
+        for each in log.source.readable((rest,), span):
             offset = _first_in_slice(log, each, timestamp_ms, on_damage, window, record_window)
             if offset is not None:
                 return offset
     return None
 
 
+def _rest_of(part: SegmentSlice, position: int, lookup: SegmentLookup) -> SegmentSlice:
+    """Return a slice from the batch at `position` on; the whole slice if no batch begins there."""
+    if position <= part.start_position:
+        return part
+    boundary = lookup.find_boundary(position)
+    if boundary is None or boundary.position != position:
+        return part
+    return replace(part, start_position=position, next_offset=boundary.next_offset)
+
+
 def _first_in_slice(
-    log: LocalLog,
+    log: LogState,
     part: SegmentSlice,
     timestamp_ms: int,
     on_damage: Callable[[DamagedRange], None],
@@ -65,7 +81,7 @@ def _first_in_slice(
 
 
 def _first_in_batch(
-    log: LocalLog, part: SegmentSlice, batch: memoryview, position: int, timestamp_ms: int
+    log: LogState, part: SegmentSlice, batch: memoryview, position: int, timestamp_ms: int
 ) -> int | None:
     records = decode(
         batch,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.log_range import LogRange
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.log.replicas.copies import InspectedCopy
     from native_log.segment.segment import LogSegment
 
@@ -115,7 +116,7 @@ def _comparable(copy: InspectedCopy, other: InspectedCopy, start: int, end: int)
                     yield batch
 
 
-def _valid_batches(log: LocalLog, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+def _valid_batches(log: LogState, segment: LogSegment) -> Iterator[pa.RecordBatch]:
     """Yield the batches with right checksums of a segment (BATCH_SCHEMA)."""
     end = log.end_position(segment)
     if end == 0:
@@ -126,25 +127,15 @@ def _valid_batches(log: LocalLog, segment: LogSegment) -> Iterator[pa.RecordBatc
                 yield scanned.batches
 
 
-def _different(log: LocalLog, other: LocalLog, first: int, last: int) -> DifferentRange:
+def _different(log: LogState, other: LogState, first: int, last: int) -> DifferentRange:
     rows = zip_longest(_rows(log, first, last + 1), _rows(other, first, last + 1))
     return DifferentRange(first, last, all(ours == theirs for ours, theirs in rows))
 
 
-def _rows(log: LocalLog, start: int, end: int) -> Iterator[tuple[object, ...]]:
+def _rows(log: LogState, start: int, end: int) -> Iterator[tuple[object, ...]]:
     start = max(start, log.local_log_start_offset)
-    slices = log.locate(start, end)[0] if start < end else ()
-    located = LogRange(
-        str(log.path),
-        log.topic,
-        log.partition,
-        start,
-        end,
-        "read_uncommitted",
-        slices,
-        log.max_batch_bytes,
-        log.checkpoints,
-    )
+    slices = log.locate(OffsetSpan(start, end)).slices if start < end else ()
+    located = LogRange(log.source, start, end, "read_uncommitted", slices)
     for batch in located.read(_RECORD_COLUMNS, mode="dropMalformed"):
         columns = (
             batch.column(name).cast("int64") if name == "timestamp" else batch.column(name)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.log.offset_span import OffsetSpan, union
-from native_log.log.replicas.slice_check import Damaged, Missing, SliceCheck
 from native_log.log.replicas.state import read_state
-from native_log.log.segment_slices import SegmentSlice
+from native_log.log.slices import SegmentSlice
+from native_log.log.sources.slice_check import Damaged, Missing, SliceCheck
 from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.log.replicas.plan import CopyState
 
 
@@ -32,14 +32,14 @@ class InspectedCopy:
         lost: the offsets in damaged ranges and the missing ones, sorted and without overlaps.
     """
 
-    log: LocalLog
+    log: LogState
     state: CopyState
     damaged: tuple[Damaged, ...]
     missing: tuple[OffsetSpan, ...]
     lost: tuple[OffsetSpan, ...]
 
 
-def inspect_copy(log: LocalLog, is_compacted: bool = True) -> InspectedCopy:
+def inspect_copy(log: LogState, is_compacted: bool = True) -> InspectedCopy:
     """Check the checksums of all batches of a copy, and return what it contains.
 
     Args:
@@ -72,7 +72,7 @@ def _is_missing(gap: OffsetSpan, state: CopyState, is_compacted: bool) -> bool:
     return not is_compacted or any(gap.overlaps(span) for span in state.missing)
 
 
-def _whole_segments(log: LocalLog) -> Iterator[SegmentSlice]:
+def _whole_segments(log: LogState) -> Iterator[SegmentSlice]:
     """Yield the bytes of the segments of a log, up to its end."""
     for segment in log.segments:
         if end := log.end_position(segment):

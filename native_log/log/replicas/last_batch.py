@@ -19,7 +19,7 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.segment.damage import DamagedRange
 
 
@@ -50,12 +50,12 @@ class LastBatch:
         )
 
 
-def last_batch_after_gap(log: LocalLog) -> LastBatch | None:
+def last_batch_after_gap(log: LogState) -> LastBatch | None:
     """Return the last batch of a log; None if it follows the previous batch, or if damage lies between them.
 
     Raises OSError.
     """
-    position = log.last_batch_position
+    position = log.tail.last_position
     if position is None or not log.segments:
         return None
     segment, end = log.segments[-1], log.end_position(log.segments[-1])
@@ -78,7 +78,7 @@ def last_batch_after_gap(log: LocalLog) -> LastBatch | None:
         )
 
 
-def is_believed(batch: LastBatch, log: LocalLog, others: Iterable[LocalLog]) -> bool:
+def is_believed(batch: LastBatch, log: LogState, others: Iterable[LogState]) -> bool:
     """Return whether the last batch of `log` has its offset there.
 
     Args:
@@ -95,13 +95,13 @@ def is_believed(batch: LastBatch, log: LocalLog, others: Iterable[LocalLog]) -> 
     return not has_moved and _reached_offset(log) > batch.first_offset
 
 
-def believed_end(log: LocalLog, others: Iterable[LocalLog]) -> int:
+def believed_end(log: LogState, others: Iterable[LogState]) -> int:
     """Return the log end offset of a copy without a last batch that is not believed. Raises OSError."""
     batch = last_batch_after_gap(log)
     return log.log_end_offset if batch is None or is_believed(batch, log, others) else batch.expected_offset
 
 
-def _find_same(batch: LastBatch, other: LocalLog) -> int | None:
+def _find_same(batch: LastBatch, other: LogState) -> int | None:
     """Return the last offset of the same batch in another copy; None if that has no such batch.
 
     Size and checksum identify the batch. Its own last offset is preferred: a producer may repeat a batch.
@@ -120,7 +120,7 @@ def _find_same(batch: LastBatch, other: LocalLog) -> int | None:
     return found
 
 
-def _reached_offset(log: LocalLog) -> int:
+def _reached_offset(log: LogState) -> int:
     """Return the greatest offset that the files beside the segments show; -1 if there is none.
 
     The log has had all offsets before it.

@@ -6,26 +6,29 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.errors import KafkaLogError
-from native_log.log.replicas.merged_source import merged_source
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state, without_doubtful_batches
+from native_log.log.sources.directory import DirectorySource
+from native_log.log.sources.joined import JoinedSource
+from native_log.log.sources.log_part import LogPart
 from native_log.policies import Gaps
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from native_log.log.local_log import LocalLog
-    from native_log.log.replicas.merged_source import MergedSource
+    from native_log.log.log_state import LogState
     from native_log.log.replicas.plan import CopyState, MergePlan
 
 logger = logging.getLogger(__name__)
 
 
 def merge(
-    logs: Sequence[LocalLog], end_offsets: Sequence[int | None], gaps: Gaps = Gaps.UNKNOWN
-) -> MergedSource:
+    logs: Sequence[LogState], end_offsets: Sequence[int | None], gaps: Gaps = Gaps.UNKNOWN
+) -> JoinedSource:
     """Return the merged log of several copies.
 
     The cost is that of opening the copies. Damage is found, and read from other copies, by those who read the
@@ -46,10 +49,10 @@ def merge(
         states = without_doubtful_batches(logs, list(pool.map(read_state, logs, end_offsets)))
     plan = plan_merge(states)
     _report(plan, logs, states)
-    return merged_source(plan, logs, states, gaps)
+    return _join(plan, logs, states, gaps)
 
 
-def _check_topic_ids(logs: Sequence[LocalLog]) -> None:
+def _check_topic_ids(logs: Sequence[LogState]) -> None:
     ids = {log.topic_id: log for log in logs if log.topic_id is not None}
     if len(ids) > 1:
         (first_id, first), (other_id, other) = list(ids.items())[:2]
@@ -60,7 +63,7 @@ def _check_topic_ids(logs: Sequence[LocalLog]) -> None:
         )
 
 
-def _report(plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyState]) -> None:
+def _report(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]) -> None:
     leader = logs[plan.leader].path
     for index, state in enumerate(states):
         agreed, path = plan.agreed_ends[index], logs[index].path
@@ -95,3 +98,51 @@ def _report(plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyStat
                 "%s: offsets %d to %d are missing; they are read from other copies, if any has them",
                 *(path, missing[0].start_offset, missing[0].end_offset - 1),
             )
+
+
+def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState], gaps: Gaps) -> JoinedSource:
+    checkpoints = [log.checkpoints for log in logs]
+    # The checkpoints of a copy limit that copy, but not the merged log.
+    sources = [
+        DirectorySource.at(
+            log.path,
+            topic=log.source.topic,
+            partition=log.source.partition,
+            checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
+            max_batch_bytes=log.max_batch_bytes,
+        )
+        for log in logs
+    ]
+    known = [
+        each.checkpointed_high_watermark
+        for each in checkpoints
+        if each.checkpointed_high_watermark is not None
+    ]
+    starts = [own.log_start_offset for own in checkpoints if own.log_start_offset is not None]
+    is_live = any(own.live for own in checkpoints)
+    # Bytes after the end of a live log may be those of a batch that is being written.
+    last = states[plan.spans[-1].copy] if plan.spans else None
+    has_damaged_end = not is_live and last is not None and last.has_damaged_end
+    doubtful = last.doubtful if has_damaged_end and last is not None else None
+    return JoinedSource(
+        sources[plan.leader],
+        tuple(
+            LogPart(sources[part.copy], OffsetSpan(part.start_offset, part.end_offset)) for part in plan.spans
+        ),
+        tuple(
+            LogPart(sources[copy], OffsetSpan(states[copy].start_offset, plan.agreed_ends[copy]))
+            for copy in plan.ranking
+        ),
+        gaps,
+        plan.log_start_offset,
+        plan.log_end_offset,
+        has_damaged_end,
+        None if doubtful is None else doubtful.first_offset,
+        PartitionCheckpoints(
+            log_start_offset=max(starts, default=None),
+            high_watermark=plan.high_watermark,
+            checkpointed_high_watermark=max(known, default=None),
+            live=is_live,
+            clean_shutdown=checkpoints[plan.leader].clean_shutdown,
+        ),
+    )

@@ -24,12 +24,12 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
 
-def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
+def read_state(log: LogState, end_offset: int | None = None) -> CopyState:
     """Return what a copy contains.
 
     Args:
@@ -51,7 +51,7 @@ def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
     )
 
 
-def without_doubtful_batches(logs: Sequence[LocalLog], states: Sequence[CopyState]) -> list[CopyState]:
+def without_doubtful_batches(logs: Sequence[LogState], states: Sequence[CopyState]) -> list[CopyState]:
     """Return the states of copies without last batches whose offsets are not believed (see last_batch.py).
 
     Args:
@@ -66,7 +66,7 @@ def without_doubtful_batches(logs: Sequence[LocalLog], states: Sequence[CopyStat
     ]
 
 
-def _without_doubtful_batch(log: LocalLog, state: CopyState, others: Sequence[LocalLog]) -> CopyState:
+def _without_doubtful_batch(log: LogState, state: CopyState, others: Sequence[LogState]) -> CopyState:
     if not others or state.end_offset != log.log_end_offset:
         return state
     batch = last_batch_after_gap(log)
@@ -76,7 +76,7 @@ def _without_doubtful_batch(log: LocalLog, state: CopyState, others: Sequence[Lo
     return replace(before, has_damaged_end=not log.checkpoints.live, doubtful=batch)
 
 
-def _end(log: LocalLog) -> tuple[int, bool]:
+def _end(log: LogState) -> tuple[int, bool]:
     """Return the offset after the last valid batch, and whether damaged bytes follow it.
 
     A damaged header may claim any offset.
@@ -89,7 +89,7 @@ def _end(log: LocalLog) -> tuple[int, bool]:
     if end_position == 0:
         return end_offset, False
     with _lookup(log, segment) as lookup:
-        last = log.last_batch_position
+        last = log.tail.last_position
         if last is not None:
             batch = valid_batch_at(
                 lookup.file, last, end_position, Window(), max_batch_bytes=log.max_batch_bytes
@@ -102,7 +102,7 @@ def _end(log: LocalLog) -> tuple[int, bool]:
     return end_offset, bool(damaged) and damaged[0].end_position == end_position
 
 
-def _read_history(log: LocalLog, end_offset: int) -> History:
+def _read_history(log: LogState, end_offset: int) -> History:
     """Return the leader epochs of a copy.
 
     The checkpoint is complete, unless it is missing, or older than the segments. Then the headers of batches
@@ -124,7 +124,7 @@ def _read_history(log: LocalLog, end_offset: int) -> History:
     return history(entries, end_offset, first, last)
 
 
-def _epochs_after(log: LocalLog, known: EpochEntry, end_offset: int) -> list[EpochEntry]:
+def _epochs_after(log: LogState, known: EpochEntry, end_offset: int) -> list[EpochEntry]:
     """Return the epochs of the batches that are greater than `known`, with the offsets where they begin.
 
     Leader epochs do not decrease, so their starts are found by binary search.
@@ -139,12 +139,12 @@ def _epochs_after(log: LocalLog, known: EpochEntry, end_offset: int) -> list[Epo
     return entries
 
 
-def _epoch_at(log: LocalLog, offset: int) -> int:
+def _epoch_at(log: LogState, offset: int) -> int:
     batch = _batch_epoch(log, offset)
     return -1 if batch is None else batch.epoch
 
 
-def _batch_epoch(log: LocalLog, offset: int) -> BatchEpoch | None:
+def _batch_epoch(log: LogState, offset: int) -> BatchEpoch | None:
     """Return the epoch of the first valid batch with a last offset of at least `offset`; None: no batch."""
     bases = [segment.base_offset for segment in log.segments]
     for segment in log.segments[max(0, bisect_right(bases, offset) - 1) :]:
@@ -166,7 +166,7 @@ def _batch_epoch(log: LocalLog, offset: int) -> BatchEpoch | None:
     return None
 
 
-def _missing_segments(log: LocalLog) -> tuple[OffsetSpan, ...]:
+def _missing_segments(log: LogState) -> tuple[OffsetSpan, ...]:
     """Return the offsets of segments between others of which only the index is left."""
     bases = [segment.base_offset for segment in log.segments]
     missing: list[OffsetSpan] = []
@@ -178,7 +178,7 @@ def _missing_segments(log: LocalLog) -> tuple[OffsetSpan, ...]:
     return tuple(missing)
 
 
-def _lookup(log: LocalLog, segment: LogSegment) -> SegmentLookup:
+def _lookup(log: LogState, segment: LogSegment) -> SegmentLookup:
     return SegmentLookup(segment, log.end_position(segment), Window(), max_batch_bytes=log.max_batch_bytes)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.config import LogConfig
-    from native_log.log.local_log import LocalLog
+    from native_log.log.log_state import LogState
 
 _INT_MAX = 2**31 - 1
 
@@ -43,7 +43,7 @@ class LogAppender:
         leader_epochs: the entries of leader-epoch-checkpoint.
     """
 
-    def __init__(self, log: LocalLog, config: LogConfig, now_ms: int) -> None:
+    def __init__(self, log: LogState, config: LogConfig, now_ms: int) -> None:
         """Open the end of `log`, which must not need recovery."""
         self._path = Path(log.path)
         self._config = config

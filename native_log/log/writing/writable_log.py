@@ -17,8 +17,10 @@ from native_log.segment.scan import scan_file
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from native_log.log.local_log import LocalLog
+    from native_log.config import LogConfig
+    from native_log.log.log_state import LogState
     from native_log.log.recovery.log_recovery import LogRecovery
+    from native_log.log.sources.directory import DirectorySource
 
 _REMEDY = "run kafkalog recover on the log directory, which keeps everything before the damage"
 
@@ -28,20 +30,24 @@ class WritableLog:
     """A log opened for appending.
 
     Attributes:
+        source: the log.
+        log_start_offset: its first offset.
         appender: appends batches to the log.
         session: the write session of the log directory.
         process_id: the process that opened the log. A process forked from it does not hold the lock, and must
             not write.
     """
 
+    source: DirectorySource
+    log_start_offset: int
     appender: LogAppender
     session: WriteSession
     process_id: int = field(default_factory=os.getpid)
 
     @classmethod
-    def begin(cls, log: LocalLog, now_ms: int) -> WritableLog:
-        """Lock the log directory and open `log` for appending. Raises the errors of PartitionLog.append."""
-        path = Path(log.path).absolute()
+    def begin(cls, source: DirectorySource, config: LogConfig, now_ms: int) -> WritableLog:
+        """Lock the log directory and open a log for appending. Raises the errors of PartitionLog.append."""
+        path = Path(source.path).absolute()
         session = WriteSession.enter(path.parent)
         try:
             session.claim(path)
@@ -50,19 +56,19 @@ class WritableLog:
             raise
         try:
             if session.was_clean:
-                fresh = log.reopen()
-                _check_end(fresh)
+                _check_end(source.open())
                 session.begin()
-                finish_interrupted(path, log.max_batch_bytes)
+                finish_interrupted(path, source.max_batch_bytes)
             else:
-                _recover_indexes(log)
-            return cls(LogAppender(log.reopen(), log.config, now_ms), session)
+                _recover_indexes(source.open(), config)
+            state = source.open()
+            return cls(source, state.log_start_offset, LogAppender(state, config, now_ms), session)
         except BaseException:
             session.unclaim(path)
             session.leave()
             raise
 
-    def close(self, log: LocalLog) -> None:
+    def close(self) -> None:
         """Complete the log, write its checkpoints and leave the session.
 
         Raises OSError, LogDirInUseError. The log directory is then not marked as cleanly shut down, so that
@@ -75,21 +81,25 @@ class WritableLog:
                 self.appender.close()
                 first = self.appender.segments[0].base_offset
                 end = self.appender.log_end_offset
-                start = log.log_start_offset if log.log_start_offset != first else None
+                start = self.log_start_offset if self.log_start_offset != first else None
                 closed = ClosedLog(end, end, start)
         finally:
             self.appender.abandon()
-            self.session.release(Path(log.path).absolute(), (log.topic, log.partition), closed)
+            self._release(closed)
             self.session.leave()
 
-    def abandon(self, log: LocalLog) -> None:
+    def abandon(self) -> None:
         """Leave the session without writing to any file. The log is left as after a crash."""
         self.appender.abandon()
-        self.session.release(Path(log.path).absolute(), (log.topic, log.partition), None)
+        self._release(None)
         self.session.leave(write=False)
 
+    def _release(self, closed: ClosedLog | None) -> None:
+        source = self.source
+        self.session.release(Path(source.path).absolute(), (source.topic, source.partition), closed)
 
-def _check_end(log: LocalLog) -> None:
+
+def _check_end(log: LogState) -> None:
     """After a clean shutdown, raise LogNeedsRecoveryError if the log does not end with a whole batch."""
     if not log.segments:
         return
@@ -113,15 +123,15 @@ def _check_end(log: LocalLog) -> None:
             position=log.end_position(segment),
             offset=log.log_end_offset,
         )
-    if log.log_end_offset > log.end_of_last_batch:
+    if log.log_end_offset > log.tail.next_offset:
         raise LogNeedsRecoveryError(
             f"expected a log that does not end before its start offset {log.log_start_offset}, found its end "
-            f"at {log.end_of_last_batch}; run kafkalog recover on the log directory, which empties the log",
+            f"at {log.tail.next_offset}; run kafkalog recover on the log directory, which empties the log",
             path=log.path,
         )
 
 
-def _recover_indexes(log: LocalLog) -> None:
+def _recover_indexes(log: LogState, config: LogConfig) -> None:
     """Recover indexes, producer state and leader epochs after an unclean shutdown.
 
     Raises LogNeedsRecoveryError if a recovery would truncate the log. No .log file is changed.
@@ -139,7 +149,7 @@ def _recover_indexes(log: LocalLog) -> None:
         recover_log,
         Path(log.path),
         log_start_offset=log.checkpoints.log_start_offset or 0,
-        config=log.config,
+        config=config,
         before_cut=reject,
     )
     recovery_point = log.checkpoints.recovery_point or 0

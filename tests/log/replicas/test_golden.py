@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
-from native_log.log.replicas.merged_log import MergedLog
+from native_log.log.sources.joined import JoinedSource
 from tests.builders.golden import GOLDEN
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def copy(fixture: str, log_dir: Path) -> Path:
 
 def read(*log_dirs: Path) -> pa.Table:
     log = LogDir(log_dirs, replicas="merge").partition("t", 0)
-    assert isinstance(log, MergedLog) == (len(log_dirs) > 1)
+    assert isinstance(log.state.source, JoinedSource) == (len(log_dirs) > 1)
     return log.read(columns=COLUMNS).read_all()
 
 

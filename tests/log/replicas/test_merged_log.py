@@ -6,7 +6,7 @@ import pickle
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,18 +15,16 @@ from hypothesis import strategies as st
 
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
 from native_log.log import PartitionCheckpoints
-from native_log.log.replicas import slice_check
 from native_log.log.replicas.merge import merge
-from native_log.log.replicas.merged_log import MergedLog
+from native_log.log.sources import slice_check
+from native_log.log.sources.directory import DirectorySource
+from native_log.log.sources.joined import JoinedSource
 from native_log.policies import Gaps
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
 from tests.builders.batches import ABORT, COMMIT, T0, TRANSACTIONAL, Rec, marker, v2
 from tests.builders.copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
 from tests.builders.logs import write_log
-
-if TYPE_CHECKING:
-    from native_log.log.replicas.merged_source import MergedSource
 
 DAMAGED_BYTE = st.integers(8, 80).filter(lambda at: not 12 <= at < 16)
 """A byte of a batch, but not of its leader epoch: that has no checksum."""
@@ -54,8 +52,8 @@ def test_gaps_of_a_compacted_topic_are_not_filled(tmp_path: Path) -> None:
     paths = [write_copy(tmp_path / name, log) for name, log in (("a", compacted), ("b", whole))]
     logs = [PartitionLog.open(path) for path in paths]
     for gaps, expected in ((Gaps.COMPACTED, compacted), (Gaps.UNKNOWN, compacted), (Gaps.UNEXPLAINED, whole)):
-        source = merge(logs, [None, None], gaps)
-        assert rows(MergedLog.of(source, "t", 0).read()) == rows_of(expected)
+        source = merge([log.state for log in logs], [None, None], gaps)
+        assert rows(PartitionLog(source.open()).read()) == rows_of(expected)
 
 
 @pytest.mark.parametrize("cut", [slice(5, 9), slice(2, 3), slice(12, 13)])
@@ -67,9 +65,9 @@ def test_a_gap_that_another_copy_fills_is_a_warning_if_the_policy_is_unknown(
     leader = [each for each in whole if each not in whole[cut]]
     paths = [write_copy(tmp_path / name, log) for name, log in (("a", leader), ("b", whole))]
     logs = [PartitionLog.open(path) for path in paths]
-    source = merge(logs, [None, None], gaps)
+    source = merge([log.state for log in logs], [None, None], gaps)
     caplog.clear()
-    rows(MergedLog.of(source, "t", 0).read())
+    rows(PartitionLog(source.open()).read())
     found = [message for message in caplog.messages if "are not read" in message]
     assert len(found) == (gaps is Gaps.UNKNOWN)
     if found:
@@ -108,7 +106,7 @@ def test_a_divergent_tail_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureF
     leader = [*shared, *batches(8, 11, epoch=1)]
     write_copy(tmp_path / "b", leader)
     log = merged(tmp_path / "a", tmp_path / "b")
-    assert isinstance(log, MergedLog)
+    assert isinstance(log.state.source, JoinedSource)
     assert rows(log.read()) == rows_of(leader)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 33, 33)
     assert f"{tmp_path / 'a' / 't-0'}: offsets 24 to 59 are left out" in caplog.text
@@ -304,7 +302,7 @@ def test_a_merged_log_is_only_read(tmp_path: Path) -> None:
         write_copy(tmp_path / name, batches(0, 3))
     log = merged(tmp_path / "a", tmp_path / "b")
     for change in (lambda: log.append(None), log.follow):  # type: ignore[arg-type]
-        with pytest.raises(KafkaLogError, match="merged from 2 copies"):
+        with pytest.raises(KafkaLogError, match="merged from several copies"):
             change()
 
 
@@ -318,8 +316,8 @@ def test_copies_of_another_topic_are_rejected(tmp_path: Path) -> None:
 
 def test_a_partition_with_one_copy_is_opened_as_usual(tmp_path: Path) -> None:
     write_copy(tmp_path / "a", batches(0, 3))
-    assert not isinstance(merged(tmp_path / "a"), MergedLog)
-    assert not isinstance(merged(tmp_path / "a", tmp_path / "a"), MergedLog)
+    assert isinstance(merged(tmp_path / "a").state.source, DirectorySource)
+    assert isinstance(merged(tmp_path / "a", tmp_path / "a").state.source, DirectorySource)
 
 
 def test_an_unknown_value_of_replicas_is_rejected(tmp_path: Path) -> None:
@@ -338,8 +336,7 @@ def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> 
     (directories[0] / "new").replace(log)
     with pytest.raises(LogTruncatedError):
         list(located.read())
-    assert located.merged is not None
-    assert rows(MergedLog.of(located.merged, "t", 0).read()) == rows_of(whole)
+    assert rows(PartitionLog(located.source.open()).read()) == rows_of(whole)
 
 
 def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path) -> None:
@@ -402,9 +399,9 @@ def test_damage_before_a_batch_that_is_cut_belongs_to_one_part(tmp_path: Path) -
     assert [row for part in parts for row in rows(part.read())] == rows_of(whole)[:46]
 
 
-def read_in_parts(source: MergedSource, data: st.DataObject) -> tuple[list[Any], list[Any]]:
+def read_in_parts(source: JoinedSource, data: st.DataObject) -> tuple[list[Any], list[Any]]:
     """Return the rows of a whole log, and those of its parts."""
-    log = MergedLog.of(source, "t", 0)
+    log = PartitionLog(source.open())
     located = log.range()
     offsets = st.integers(log.log_start_offset, log.log_end_offset)
     parts = [
@@ -434,7 +431,7 @@ def test_only_batches_that_are_damaged_in_all_copies_are_lost(
             for number in numbers:
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
             logs.append(PartitionLog.open(directory))
-        source = merge(logs, [None] * len(logs), data.draw(st.sampled_from(Gaps)))
+        source = merge([log.state for log in logs], [None] * len(logs), data.draw(st.sampled_from(Gaps)))
         with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
             read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*damaged)
@@ -455,7 +452,8 @@ def test_gaps_of_a_topic_that_is_not_compacted_are_filled(
             # A last batch after a gap is believed, because the log has reached it.
             checkpoints = PartitionCheckpoints(high_watermark=own[-1].offset + RECORDS)
             logs.append(PartitionLog.open(directory, checkpoints=checkpoints))
-        read, in_parts = read_in_parts(merge(logs, [None] * len(logs), Gaps.UNEXPLAINED), data)
+        source = merge([log.state for log in logs], [None] * len(logs), Gaps.UNEXPLAINED)
+        read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*missing)
     assert read == in_parts == rows_of(b for number, b in enumerate(whole) if number - 1 not in lost)
 

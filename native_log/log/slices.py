@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from native_log.segment.lookup import SegmentLookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from native_log.arguments import IsolationLevel
-    from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
-    from native_log.log.replicas.merged_source import MergedSource
+    from native_log.errors import LogTruncatedError
     from native_log.records import OffsetOrder
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
@@ -93,48 +89,27 @@ class SegmentSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class SlicedRange:
-    """A range of offsets of one partition, and the slices that hold its records. It can be pickled.
+class Located:
+    """Where the records of a span of offsets are.
 
     Attributes:
-        path: the partition directory.
-        topic, partition: the values of the records' columns `topic` and `partition`.
-        start_offset, end_offset: the range, end exclusive. The ranges that `split` returns cover it without
-            gaps or overlaps.
-        isolation_level: "read_uncommitted" or "read_committed".
-        slices: the byte ranges of the segments, in order. In those of a merged log, damage is
-            not replaced yet: see `readable_slices`.
-        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
-        checkpoints: those with which the log was opened, so that a reader can open it again in the same way.
+        slices: the byte ranges of the segments, in order.
         earlier: the last segments before that of the first slice, at most EARLIER_SEGMENTS. If a segment has
             disappeared, they show whether it was merged into an earlier one, or lost.
-        merged: the whole merged log, if the range is one of a merged log.
     """
 
-    path: str
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-    isolation_level: IsolationLevel
     slices: tuple[SegmentSlice, ...]
-    max_batch_bytes: int
-    checkpoints: PartitionCheckpoints
     earlier: tuple[SegmentId, ...] = ()
-    merged: MergedSource | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        """The number of bytes to read from .log files."""
-        return sum(part.size_bytes for part in self.slices)
 
-    def readable_slices(self) -> Iterator[SegmentSlice]:
-        """Return the slices to read: `slices`, or those in which damage is replaced if the log is merged.
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """Where records are after their files have changed.
 
-        In a merged log, the slices are checked as the iterator advances. The errors are those of `repair`.
-        """
-        if self.merged is None:
-            return iter(self.slices)
-        from native_log.log.replicas.read_repair import repair
+    Attributes:
+        slices: the records that are left.
+        loss: says which records were lost; None: none were.
+    """
 
-        return repair(self, self.merged)
+    slices: tuple[SegmentSlice, ...]
+    loss: OSError | LogTruncatedError | None = None

@@ -15,7 +15,7 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from native_log.log.segment_slices import SegmentSlice
+    from native_log.log.slices import SegmentSlice
     from native_log.segment.damage import DamagedRange
     from native_log.segment.lookup import SegmentLookup
 

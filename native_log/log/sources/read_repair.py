@@ -1,4 +1,4 @@
-"""Read repair: check the batches of a merged log where they are read, and replace those that are damaged.
+"""Read repair: check the batches of a joined log where they are read, and replace those that are damaged.
 
 A few megabytes are checked at a time, and are then decoded while they are still in the page cache.
 """
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from native_log.log.gaps import DOUBT
 from native_log.log.offset_span import OffsetSpan
-from native_log.log.replicas.slice_check import Damaged, Gap, Intact, SliceCheck, join_slices
+from native_log.log.sources.slice_check import Damaged, Gap, Intact, SliceCheck, join_slices
 from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from native_log.log.local_log import LocalLog
-    from native_log.log.replicas.merged_source import CopyRange, MergedSource
-    from native_log.log.replicas.slice_check import Missing
-    from native_log.log.segment_slices import SegmentSlice, SlicedRange
+    from native_log.log.log_state import LogSource, LogState
+    from native_log.log.slices import SegmentSlice
+    from native_log.log.sources.log_part import LogPart
+    from native_log.log.sources.slice_check import Missing
     from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
@@ -32,43 +32,49 @@ _MOST_GAP_LOOKUPS = 100
 """In how many gaps of a range records of other copies are looked for. A compacted log has very many."""
 
 
-def repair(range: SlicedRange, source: MergedSource) -> Iterator[SegmentSlice]:
-    """Yield the slices to read for a range of the merged log `source`.
+class ReadRepair:
+    """Reads lost offsets from other places, for one range of a joined log.
 
-    Lost offsets of a copy are read from the next best copy that has them. Damaged bytes stay in the slices if
-    no copy has their records, so that a reader reports them. A warning names each copy whose damage was
+    Lost offsets are read from the next best place that has them. A warning names each place whose damage was
     replaced, and its first damaged range.
-
-    Raises:
-        LogTruncatedError, FileNotFoundError: a file has changed since the range was planned.
-        OSError: a file cannot be read.
     """
-    return _ReadRepair(range, source).slices()
 
-
-class _ReadRepair:
-    def __init__(self, range: SlicedRange, source: MergedSource) -> None:
-        self._range = range
-        self._source = source
-        self._slice_check = SliceCheck(range.max_batch_bytes, source.gaps)
-        self._logs: dict[str, LocalLog] = {}
+    def __init__(
+        self, spares: Sequence[LogPart], gaps: Gaps, path: str, log_end_offset: int, max_batch_bytes: int
+    ) -> None:
+        """Begin a range. The arguments are attributes of JoinedSource."""
+        self._spares = spares
+        self._gaps = gaps
+        self._path = path
+        self._log_end_offset = log_end_offset
+        self._max_batch_bytes = max_batch_bytes
+        self._slice_check = SliceCheck(max_batch_bytes, gaps)
+        self._states: dict[str, LogState] = {}
         self._reported: set[str | None] = set()
         self._gap_lookups = _MOST_GAP_LOOKUPS
 
-    def slices(self) -> Iterator[SegmentSlice]:
-        """See `repair`."""
+    def slices(self, located: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
+        """Yield what to read for the slices that were located for `span`.
+
+        Damaged bytes stay in the slices if no place has their records, so that a reader reports them.
+
+        Raises:
+            LogTruncatedError, FileNotFoundError: a file has changed since the slices were located.
+            OSError: a file cannot be read.
+        """
         held: list[SegmentSlice] = []  # damaged bytes: a reader needs the bytes after them to see their end
-        for part, is_damaged in self._parts():
+        for part, is_damaged in self._parts(located, span):
             held.append(part)
             if not is_damaged:
                 yield from join_slices(held)
                 held.clear()
         yield from join_slices(held)
 
-    def _parts(self) -> Iterator[tuple[SegmentSlice, bool]]:
+    def _parts(
+        self, located: Iterable[SegmentSlice], span: OffsetSpan
+    ) -> Iterator[tuple[SegmentSlice, bool]]:
         """Yield the slices in the order of offsets, each with whether it is damaged."""
-        span = OffsetSpan(self._range.start_offset, self._range.end_offset)
-        for checked in self._slice_check.check(self._range.slices, span):
+        for checked in self._slice_check.check(located, span):
             if isinstance(checked, Intact):
                 yield checked.slice, False
                 continue
@@ -92,7 +98,7 @@ class _ReadRepair:
 
     def _is_at_end(self, damaged: Damaged) -> bool:
         """Return whether bytes after the last record of the log are damaged."""
-        return damaged.lost.is_empty and damaged.lost.start_offset >= self._source.log_end_offset
+        return damaged.lost.is_empty and damaged.lost.start_offset >= self._log_end_offset
 
     def _replace(
         self, lost: OffsetSpan, directory: str | None
@@ -104,9 +110,9 @@ class _ReadRepair:
         """
         slices: list[SegmentSlice] = []
         unavailable = [] if lost.is_empty else [lost]
-        for copy in self._source.copies:
-            if copy.path != directory:
-                supplied = [self._supply(copy, span) for span in unavailable]
+        for spare in self._spares:
+            if spare.source.path != directory:
+                supplied = [self._supply(spare, span) for span in unavailable]
                 slices += (part for parts, _ in supplied for part in parts)
                 unavailable = [span for _, spans in supplied for span in spans]
         unavailable.sort(key=lambda span: span.start_offset)
@@ -118,7 +124,7 @@ class _ReadRepair:
         Then the bytes held no other batch. Of a compacted topic, the offsets that are damaged in all copies
         are gaps between batches in that case.
         """
-        if self._source.gaps is Gaps.UNEXPLAINED:
+        if self._gaps is Gaps.UNEXPLAINED:
             return False
         size = sum(self._batch_bytes(part, damaged.lost) for part in replacements)
         return size == damaged.slice.size_bytes
@@ -126,7 +132,7 @@ class _ReadRepair:
     def _batch_bytes(self, part: SegmentSlice, span: OffsetSpan) -> int:
         """Return the size of the batches of a slice whose last offsets are in a span."""
         size = 0
-        with part.lookup(Window(), self._range.max_batch_bytes) as lookup:
+        with part.lookup(Window(), self._max_batch_bytes) as lookup:
             for scanned in lookup.batches(part.start_position, _ignore, next_offset=part.next_offset):
                 lasts = int64s(scanned.batches, "lastOffset")
                 sizes = int32s(scanned.batches, "sizeInBytes")
@@ -137,51 +143,42 @@ class _ReadRepair:
                 )
         return size
 
-    def _supply(self, copy: CopyRange, span: OffsetSpan) -> tuple[list[SegmentSlice], list[OffsetSpan]]:
-        """Return the intact slices of a copy with offsets of `span`, and the offsets that it lacks."""
-        held = span.intersection(OffsetSpan(copy.start_offset, copy.end_offset))
+    def _supply(self, spare: LogPart, span: OffsetSpan) -> tuple[list[SegmentSlice], list[OffsetSpan]]:
+        """Return the intact slices of a place with offsets of `span`, and the offsets that it lacks."""
+        held = span.intersection(spare.span)
         if not held.is_empty:
-            log = self._open(copy.path)
-            held = held.intersection(OffsetSpan(log.local_log_start_offset, log.log_end_offset))
+            state = self._open(spare.source)
+            held = held.intersection(OffsetSpan(state.local_log_start_offset, state.log_end_offset))
         if held.is_empty:
             return [], [span]
-        located, _ = log.locate(held.start_offset, held.end_offset)
         slices, lacking = [], span.without(held)
-        for checked in self._slice_check.check(located, held):
+        for checked in self._slice_check.check(state.locate(held).slices, held):
             if isinstance(checked, Intact):
                 slices.append(checked.slice)
             elif not isinstance(checked, Gap) and not checked.lost.is_empty:
                 lacking.append(checked.lost)
         return slices, lacking
 
-    def _open(self, path: str) -> LocalLog:
-        if path not in self._logs:
-            from native_log.log.local_log import LocalLog
-
-            self._logs[path] = LocalLog.open(
-                path,
-                topic=self._range.topic,
-                partition=self._range.partition,
-                checkpoints=self._source.checkpoints_of(path),
-                max_batch_bytes=self._range.max_batch_bytes,
-            )
-        return self._logs[path]
+    def _open(self, source: LogSource) -> LogState:
+        if source.path not in self._states:
+            self._states[source.path] = source.open()
+        return self._states[source.path]
 
     def _look_into(self, gap: Gap) -> None:
         """Warn of the first gap in which another copy has records. They are not read."""
         if not self._gap_lookups:
             return
         self._gap_lookups -= 1
-        for copy in self._source.copies:
-            if copy.path == gap.directory:
+        for spare in self._spares:
+            if spare.source.path == gap.directory:
                 continue
-            slices, _ = self._supply(copy, gap.span)
+            slices, _ = self._supply(spare, gap.span)
             if any(self._batch_bytes(part, gap.span) for part in slices):
                 logger.warning(
                     "%s: offsets %d to %d have no records, but %s has some, which are not read. %s; compare "
                     "the copies with kafkalog diff",
                     *(gap.directory, gap.span.start_offset, gap.span.end_offset - 1),
-                    *(copy.path, DOUBT),
+                    *(spare.source.path, DOUBT),
                 )
                 self._gap_lookups = 0
                 return
@@ -200,7 +197,7 @@ class _ReadRepair:
         else:
             logger.warning(
                 "%s: offsets %d to %d are missing in the best copy, and are read from other copies",
-                *(self._range.path, checked.lost.start_offset, checked.lost.end_offset - 1),
+                *(self._path, checked.lost.start_offset, checked.lost.end_offset - 1),
             )
 
 

@@ -1,0 +1,144 @@
+"""A log in one partition directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.log.listing import list_with_tail
+from native_log.log.log_state import LogState
+from native_log.log.sources.offset_lookup import find_location, locate
+from native_log.log.sources.relocation import relocate
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.segment.lookup import SegmentLookup
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from native_log.errors import LogTruncatedError
+    from native_log.log.listing import LogListing
+    from native_log.log.location_cache import LocationCache
+    from native_log.log.offset_span import OffsetSpan
+    from native_log.log.slices import Located, Relocated, SegmentSlice
+    from native_log.log.tail import Tail
+    from native_log.records import Scanned
+    from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
+
+_DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
+
+
+def partition_of_directory(directory: str) -> tuple[str, int]:
+    """Return the topic and the partition in a directory's name; the whole name and 0 if it has none."""
+    name = os.path.basename(os.path.abspath(directory))  # noqa: PTH100, PTH119 (a hot path of strings)
+    match = _DIRECTORY.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySource:
+    """The log in one partition directory. See LogSource for the attributes."""
+
+    path: str
+    topic: str
+    partition: int
+    checkpoints: PartitionCheckpoints = NO_CHECKPOINTS
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    @classmethod
+    def at(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        checkpoints: PartitionCheckpoints | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> DirectorySource:
+        """Return the log in the directory `path`. Topic and partition are those in its name by default."""
+        directory = os.fspath(path)
+        if topic is None or partition is None:
+            named_topic, named_partition = partition_of_directory(directory)
+            topic = named_topic if topic is None else topic
+            partition = named_partition if partition is None else partition
+        return cls(directory, topic, partition, checkpoints or NO_CHECKPOINTS, max_batch_bytes)
+
+    @property
+    def repairs_damage(self) -> bool:
+        """See LogSource: there is no other place to read damaged batches from."""
+        return False
+
+    def open(self) -> LogState:
+        """See LogSource."""
+        listing, tail = list_with_tail(self.path, self.checkpoints.clean_shutdown, self.max_batch_bytes)
+        return self.state(listing, tail)
+
+    def state(
+        self,
+        listing: LogListing,
+        tail: Tail,
+        *,
+        high_watermark: int = 0,
+        locations: LocationCache | None = None,
+    ) -> LogState:
+        """Return the state of the log whose files are given.
+
+        Args:
+            listing: the files.
+            tail: the end of the last segment.
+            high_watermark: a lower bound of the high watermark. The one in the checkpoints may be older.
+            locations: see LogState.
+        """
+        source, checkpoints = self, self.checkpoints
+        if checkpoints.high_watermark is not None and checkpoints.high_watermark < high_watermark:
+            source = replace(self, checkpoints=replace(checkpoints, high_watermark=high_watermark))
+        first = listing.segments[0].base_offset if listing.segments else 0
+        start = max(first, checkpoints.log_start_offset or 0)
+        # A broker empties a log that ends before its start offset, and continues at the start offset.
+        end = max(tail.next_offset, start)
+        return LogState(source, listing.segments, listing.snapshots, tail, start, end, locations)
+
+    def locate(self, state: LogState, span: OffsetSpan) -> Located:
+        """See LogSource."""
+        return locate(state, span)
+
+    def headers(
+        self,
+        state: LogState,
+        start_offset: int | None,
+        on_damage: Callable[[DamagedRange], None],
+        *,
+        check_crcs: bool,
+    ) -> Iterator[tuple[LogSegment, Scanned]]:
+        """See LogSource."""
+        window = Window()
+        first = 0 if start_offset is None else max(0, bisect_right(state.base_offsets, start_offset) - 1)
+        for segment in state.segments[first:]:
+            end = state.end_position(segment)
+            if end == 0:
+                continue
+            with SegmentLookup(segment, end, window, max_batch_bytes=self.max_batch_bytes) as lookup:
+                position, next_offset = 0, segment.base_offset
+                if start_offset is not None and start_offset > segment.base_offset:
+                    place = find_location(state, lookup, segment, start_offset)
+                    position, next_offset = place.position, place.next_offset
+                for scanned in lookup.batches(
+                    position, on_damage, next_offset=next_offset, check_crcs=check_crcs
+                ):
+                    yield segment, scanned
+
+    def readable(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
+        """See LogSource. Damage is not replaced."""
+        del span
+        return iter(slices)
+
+    def locate_again(
+        self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
+    ) -> Relocated:
+        """See LogSource."""
+        return relocate(self.open(), located, span, error)
