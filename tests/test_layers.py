@@ -77,8 +77,31 @@ OPENING_NAMES |= {f"{verb}_{what}" for verb in ("read", "write") for what in ("b
 OPENING_NAMES |= {"copyfile", "copy2", "copytree", "TemporaryFile", "NamedTemporaryFile", "mknod", "creat"}
 NO_FILES = {"PartitionLog", "SegmentWriter", "type(self)", "directory", "partition"}
 NO_FILES |= {"segment", "segment_slice", "last", "self", "self.segment", "source", "leader", "copy"}
-"""What has a method `open` but is no file: a log and its source, a segment, a slice, a partition's directory
-of the connector."""
+NO_FILES |= {"storage"}
+"""What has a method `open` but is no file: a storage, a log and its source, a segment, a slice, a partition's
+directory of the connector."""
+
+
+READING = (
+    *("log/*.py", "log/producers/*.py", "log/reading/*.py", "log/sources/*.py", "log/replicas/*.py"),
+    *("segment/*.py", "internal_topics/*.py", "logdir/discovery.py", "logdir/directory_state.py"),
+    *("logdir/catalog.py", "logdir/remote_starts.py", "logdir/known_topics.py", "logdir/cluster_metadata.py"),
+    *("logdir/internal_tables.py", "logdir/logdir.py"),
+)
+"""Where logs are read. Files are found, opened and compared through a Storage here, so that logs can be
+anywhere."""
+
+CHANGES_FILES = {
+    *("segment/writer.py", "segment/rebuild.py"),
+    "log/producers/producer_states.py",
+}
+"""Modules among them that change logs, which are on local disks."""
+
+LOCAL_ACCESS = {"exists", "is_dir", "is_file", "iterdir", "stat", "lstat", "glob", "rglob", "resolve"}
+LOCAL_ACCESS |= {"listdir", "scandir", "isdir", "isfile", "realpath", "getsize", "DataFile", "read_file"}
+LOCAL_ACCESS |= {"path_version"}
+OF_A_STORAGE = {"folder", "self.folder", "entry", "by_name[names.log]", "state.folder", "log_dir.folder"}
+"""What has methods of these names in a Storage."""
 
 
 class Import(NamedTuple):
@@ -250,6 +273,33 @@ def test_only_records_knows_its_implementations() -> None:
 
 def test_the_connector_does_not_use_the_command_line() -> None:
     assert not [str(each) for each in imports(KAFKALOG_SPARK) if within(each.module, "native_log.cli")]
+
+
+def local_accesses(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the calls that look at local files, with their lines."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in LOCAL_ACCESS - {"is_file"}:
+                yield node.lineno, node.func.id
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in LOCAL_ACCESS:
+                owner = ast.unparse(node.func.value)
+                if owner not in OF_A_STORAGE:
+                    yield node.lineno, f"{owner}.{node.func.attr}"
+
+
+def test_logs_are_read_through_a_storage() -> None:
+    paths = {path for pattern in READING for path in NATIVE_LOG.glob(pattern)}
+    paths -= {NATIVE_LOG / module for module in CHANGES_FILES}
+    assert len(paths) > 60
+    found = {path.relative_to(NATIVE_LOG).as_posix(): [*local_accesses(tree(path))] for path in paths}
+    assert {path: calls for path, calls in found.items() if calls} == {}
+
+
+@pytest.mark.parametrize(
+    "call", ["os.listdir(path)", "Path(path).exists()", "read_file(path)", "directory.iterdir()"]
+)
+def test_a_look_at_a_local_file_is_noticed(call: str) -> None:
+    assert [*local_accesses(ast.parse(call))]
 
 
 def test_only_storage_opens_files() -> None:

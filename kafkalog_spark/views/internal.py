@@ -19,13 +19,13 @@ from native_log.internal_topics import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     import pyarrow as pa
 
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
     from native_log.log.reading.latest import ReadMode
+    from native_log.storage import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class InternalView:
     batches: Callable[[PartitionLog, InternalScan], Iterator[pa.RecordBatch]]
     has_history: bool = False
     has_as_of_offset: bool = False
-    formatted_batches: Callable[[Path], Iterator[pa.RecordBatch]] | None = None
+    formatted_batches: Callable[[Folder], Iterator[pa.RecordBatch]] | None = None
     needs_end_offsets: bool = False
     needs_topic_names: bool = False
 
@@ -111,7 +111,7 @@ def _cluster_metadata(log: PartitionLog, scan: InternalScan) -> Iterator[pa.Reco
     return tables.cluster_metadata(log, scan.read_mode, scan.as_of_offset)
 
 
-def _formatted_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
+def _formatted_metadata(log_dir: Folder) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
     return tables.bootstrap_metadata(log_dir)

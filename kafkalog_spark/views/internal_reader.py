@@ -29,13 +29,13 @@ from native_log.logdir.internal_tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.read import ReadOptions
     from native_log.log.log_state import LogSource
+    from native_log.storage import Folder
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class InternalTask(InputPartition):
 
     logs: tuple[LogSource, ...]
     scan: InternalScan
-    formatted: Path | None = None
+    formatted: Folder | None = None
 
 
 class InternalViewReader(DataSourceReader):

@@ -6,12 +6,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.storage import read_file
+from native_log.storage import folder_of, read_file
 from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -59,19 +61,19 @@ def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
     return tuple(entries)
 
 
-def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
+def read_leader_epochs(directory: Path | Folder) -> tuple[EpochEntry, ...]:
     """Read the entries of a partition directory.
 
     They are derived from the log, so a missing or malformed file counts as empty.
     """
-    path = directory / LEADER_EPOCH_CHECKPOINT
+    folder = folder_of(directory)
     try:
-        text = read_file(str(path)).decode()
+        text = folder.read(LEADER_EPOCH_CHECKPOINT).decode()
         return parse_leader_epochs(text) if text.strip() else ()
     except FileNotFoundError:
         return ()
     except ValueError as error:
-        logger.warning("%s: ignored: %s", path, error)
+        logger.warning("%s/%s: ignored: %s", folder, LEADER_EPOCH_CHECKPOINT, error)
         return ()
 
 

@@ -7,10 +7,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.storage import read_file
+from native_log.storage import folder_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +36,11 @@ class MetaProperties:
     directory_id: str | None
 
 
-def read_meta_properties(log_dir: Path) -> MetaProperties | None:
+def read_meta_properties(log_dir: Path | Folder) -> MetaProperties | None:
     """Read meta.properties of a log directory; None if it is missing, or (with a warning) malformed."""
-    path = log_dir / META_PROPERTIES
+    folder = folder_of(log_dir)
     try:
-        properties = parse_properties(read_file(str(path)).decode("latin-1"))
+        properties = parse_properties(folder.read(META_PROPERTIES).decode("latin-1"))
     except FileNotFoundError:
         return None
     try:
@@ -50,7 +52,12 @@ def read_meta_properties(log_dir: Path) -> MetaProperties | None:
             directory_id=properties.get("directory.id"),
         )
     except ValueError as error:
-        logger.warning("%s: ignored: expected numbers as version and node.id or broker.id (%s)", path, error)
+        logger.warning(
+            "%s/%s: ignored: expected numbers as version and node.id or broker.id (%s)",
+            folder,
+            META_PROPERTIES,
+            error,
+        )
         return None
 
 

@@ -7,12 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.storage import read_file
+from native_log.storage import folder_of
 from native_log.storage.writing import replace_file, replace_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +49,9 @@ class OffsetCheckpoints:
     first_dirty_offsets: Mapping[tuple[str, int], int]
 
     @classmethod
-    def read(cls, log_dir: Path) -> OffsetCheckpoints:
+    def read(cls, log_dir: Path | Folder) -> OffsetCheckpoints:
         """Read the four files of a log directory. A missing or malformed file counts as empty."""
-        return cls(*(read_offset_checkpoint(log_dir / name) for name in CHECKPOINT_FILES))
+        return cls(*(read_offsets(folder_of(log_dir), name) for name in CHECKPOINT_FILES))
 
 
 class MalformedCheckpointError(ValueError):
@@ -65,14 +67,19 @@ def read_offset_checkpoint(path: Path) -> Offsets:
 
     A malformed file counts as empty, as in a broker, and is reported by a warning with file and line.
     """
+    return read_offsets(folder_of(path.parent), path.name)
+
+
+def read_offsets(log_dir: Folder, name: str) -> Offsets:
+    """Read the offsets in the checkpoint file `name` of a log directory: see read_offset_checkpoint."""
     try:
-        data = read_file(str(path))
+        data = log_dir.read(name)
     except FileNotFoundError:
         return {}
     try:
         return parse_offset_checkpoint(data.decode(errors="replace"))
     except MalformedCheckpointError as error:
-        logger.warning("%s, %s; the file is treated as empty, as in a broker", path, error)
+        logger.warning("%s/%s, %s; the file is treated as empty, as in a broker", log_dir, name, error)
         return {}
 
 

@@ -6,11 +6,13 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-from native_log.storage import read_file
+from native_log.storage import folder_of
 from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -19,19 +21,24 @@ _CONTENT = re.compile(r"version:\s+0\s+topic_id:\s+([A-Za-z0-9_-]{22})\s*")
 _ZERO_UUID = "A" * 22
 
 
-def read_topic_id(directory: Path) -> str | None:
+def read_topic_id(directory: Path | Folder) -> str | None:
     """Read the topic id of a partition directory: 22 characters of base64url.
 
     Return None if the file is missing, or (with a warning) malformed.
     """
-    path = directory / PARTITION_METADATA
+    folder = folder_of(directory)
     try:
-        text = read_file(str(path)).decode(errors="replace")
+        text = folder.read(PARTITION_METADATA).decode(errors="replace")
     except FileNotFoundError:
         return None
     match = _CONTENT.fullmatch(text)
     if match is None or match[1] == _ZERO_UUID:
-        logger.warning("%s: ignored: expected version 0 and a topic_id, found %.100r", path, text)
+        logger.warning(
+            "%s/%s: ignored: expected version 0 and a topic_id, found %.100r",
+            folder,
+            PARTITION_METADATA,
+            text,
+        )
         return None
     return match[1]
 

@@ -21,16 +21,18 @@ from typing import TYPE_CHECKING, Any
 from native_log.checkpoints.json_fields import identifier, integer, text
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
 from native_log.checkpoints.names import deleted_name, parse_partition_name
-from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offset_checkpoint
+from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
-from native_log.storage import read_file
+from native_log.storage import folder_of, read_file
 from native_log.storage.writing import AppendFile, fsync_directory, remove_file, remove_tree, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Self
+
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class PartitionBackup:
             dict(zip(names, sizes, strict=True)),
             contents,
             _latest_epoch(directory),
-            _high_watermark(directory),
+            _high_watermark(directory.parent, directory.name),
         )
 
     @classmethod
@@ -112,16 +114,15 @@ class PartitionBackup:
             None if high_watermark is None else integer(high_watermark),
         )
 
-    def is_taken_over(self, log_dir: Path) -> bool:
+    def is_taken_over(self, log_dir: Folder) -> bool:
         """Return whether a broker has loaded the log since the append.
 
         Signs of that are a new leader epoch, which a leader stores at once, and a checkpointed high watermark
         above the old log end offset.
         """
-        directory = log_dir / self.name
-        now = _high_watermark(directory)
+        now = _high_watermark(log_dir, self.name)
         is_served = now is not None and now != self.high_watermark and now > self.log_end_offset
-        return is_served or _latest_epoch(directory) > self.leader_epoch
+        return is_served or _latest_epoch(log_dir / self.name) > self.leader_epoch
 
     def restore(self, log_dir: Path) -> None:
         """Restore the partition. Idempotent: safe to repeat after a crash."""
@@ -169,36 +170,37 @@ class WriteIntent:
         self._by_name.update({backup.name: backup for backup in self.partitions})
 
     @classmethod
-    def read(cls, log_dir: Path) -> Self | None:
+    def read(cls, log_dir: Path | Folder) -> Self | None:
         """Read the write intent of a log directory; None if there is none.
 
         Partitions that a broker has loaded since are left out. Raises KafkaLogError if the file is invalid.
         """
-        intent = cls.read_file(log_dir / WRITE_INTENT)
+        folder = folder_of(log_dir)
+        intent = cls.read_file(folder, WRITE_INTENT)
         if intent is None:
             return None
         partitions = []
         for backup in intent.partitions:
-            if backup.is_taken_over(log_dir):
+            if backup.is_taken_over(folder):
                 logger.warning(
-                    "%s: a write was interrupted during its commit, and a broker has loaded the log since: "
-                    "the records from offset %d are kept",
-                    *(log_dir / backup.name, backup.log_end_offset),
+                    "%s/%s: a write was interrupted during its commit, and a broker has loaded the log "
+                    "since: the records from offset %d are kept",
+                    folder,
+                    backup.name,
+                    backup.log_end_offset,
                 )
             else:
                 partitions.append(backup)
         created = {
-            temporary: name
-            for temporary, name in intent.created.items()
-            if not _high_watermark(log_dir / name)
+            temporary: name for temporary, name in intent.created.items() if not _high_watermark(folder, name)
         }
         return cls(intent.job, tuple(partitions), created, intent.stream)
 
     @classmethod
-    def read_file(cls, path: Path) -> Self | None:
+    def read_file(cls, folder: Folder, name: str) -> Self | None:
         """Read a write intent; None if there is no such file. Raises KafkaLogError if it is invalid."""
         try:
-            return cls.parse(json.loads(read_file(str(path), follow_link=False)))
+            return cls.parse(json.loads(folder.read(name, follow_link=False)))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -206,7 +208,7 @@ class WriteIntent:
                 f"expected a write intent, found something else ({error}); nothing was changed. If a newer "
                 "version of kafkalog wrote the file, use that version. Otherwise remove the file, and run "
                 "kafkalog verify",
-                path=path,
+                path=f"{folder}/{name}",
             ) from None
 
     @classmethod
@@ -285,7 +287,7 @@ def stream_record(log_dir: Path, query_id: str) -> Path:
 
 def last_stream_batch(log_dir: Path, query_id: str) -> int | None:
     """Return the id of the last batch that a stream wrote to the log directory; None: none yet."""
-    intent = WriteIntent.read_file(stream_record(log_dir, query_id))
+    intent = WriteIntent.read_file(folder_of(log_dir), stream_record(log_dir, query_id).name)
     return None if intent is None or intent.stream is None else intent.stream[1]
 
 
@@ -308,12 +310,12 @@ def _is_small_file(name: str) -> bool:
     return is_snapshot or name == LEADER_EPOCH_CHECKPOINT
 
 
-def _latest_epoch(partition: Path) -> int:
+def _latest_epoch(partition: Path | Folder) -> int:
     epochs = read_leader_epochs(partition)
     return epochs[-1].epoch if epochs else 0
 
 
-def _high_watermark(partition: Path) -> int | None:
-    name = parse_partition_name(partition.name)
-    high_watermarks = read_offset_checkpoint(partition.parent / REPLICATION_OFFSET_CHECKPOINT)
-    return None if name is None else high_watermarks.get((name.topic, name.partition))
+def _high_watermark(log_dir: Path | Folder, name: str) -> int | None:
+    partition = parse_partition_name(name)
+    high_watermarks = read_offsets(folder_of(log_dir), REPLICATION_OFFSET_CHECKPOINT)
+    return None if partition is None else high_watermarks.get((partition.topic, partition.partition))

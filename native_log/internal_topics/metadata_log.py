@@ -10,7 +10,7 @@ from native_log.checkpoints.names import BOOTSTRAP_FILE
 from native_log.errors import CorruptRecordError, KafkaLogError
 from native_log.internal_topics.records import RECORD_FIELDS, records_of
 from native_log.records import DecodeOptions, decode_file
-from native_log.storage import DataFile
+from native_log.storage import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,15 +48,15 @@ def metadata_records(
         OffsetOutOfRangeError: `end_offset` is outside the log.
         KafkaLogError: a part of the log is missing.
     """
-    directory = Path(log.path)
-    matches = (_SNAPSHOT.fullmatch(entry.name) for entry in directory.iterdir())
+    folder, directory = log.state.source.folder, log.path
+    matches = map(_SNAPSHOT.fullmatch, folder.list())
     snapshots = {(int(match[1]), int(match[2])): match[0] for match in matches if match}
     start, epoch = max(
         (key for key in snapshots if end_offset is None or key[0] <= end_offset), default=(0, 0)
     )
     path = directory / snapshots[start, epoch] if (start, epoch) in snapshots else None
     if path is not None:
-        for batch in _snapshot_batches(path):
+        for batch in _snapshot_batches(folder, path.name):
             for record in records_of(batch):
                 yield path, record
         if start == end_offset:
@@ -74,10 +74,10 @@ def metadata_records(
             for record in records_of(batch):
                 yield directory, record
     elif end_offset is None and log.log_end_offset == 0:
-        yield from bootstrap_records(directory.parent)
+        yield from bootstrap_records(Folder(str(directory.parent), folder.storage))
 
 
-def bootstrap_records(log_dir: Path) -> Iterator[tuple[Path, Record]]:
+def bootstrap_records(log_dir: Folder) -> Iterator[tuple[Path, Record]]:
     """Yield the records of bootstrap.checkpoint, each with the path; none if there is no such file.
 
     The first active controller writes them to the log (Kafka: BootstrapDirectory,
@@ -86,17 +86,17 @@ def bootstrap_records(log_dir: Path) -> Iterator[tuple[Path, Record]]:
     Raises:
         CorruptRecordError: the file is damaged.
     """
-    path = log_dir / BOOTSTRAP_FILE
-    if path.exists():
-        for batch in _snapshot_batches(path):
+    if log_dir.has(BOOTSTRAP_FILE):
+        path = Path(log_dir.path, BOOTSTRAP_FILE)
+        for batch in _snapshot_batches(log_dir, BOOTSTRAP_FILE):
             for record in records_of(batch):
                 yield path, record
 
 
-def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _snapshot_batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     """Yield the data records of a snapshot. Raises CorruptRecordError, also if its end is missing."""
     position, last_key = 0, None
-    with DataFile(str(path)) as file:
+    with folder.storage.open(f"{folder}/{name}") as file:
         while position < file.size_bytes:
             decoded = decode_file(file.fileno(), position, file.size_bytes, list(RECORD_FIELDS), _OPTIONS)
             keys = decoded.batch.column("key")
@@ -107,6 +107,6 @@ def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:
         if position < file.size_bytes or last_key != _SNAPSHOT_FOOTER:
             raise CorruptRecordError(
                 "expected a complete snapshot of the cluster metadata, found a damaged one; restore the file",
-                path=path,
+                path=f"{folder}/{name}",
                 position=position,
             )

@@ -36,7 +36,6 @@ from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
     from typing import Any
 
     import pyarrow as pa
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from native_log.arguments import Mode
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
+    from native_log.storage import Folder
 
 
 def read_mode_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadMode:
@@ -161,7 +161,7 @@ def cluster_metadata(
     return to_batches(rows, CLUSTER_METADATA_SCHEMA)
 
 
-def bootstrap_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
+def bootstrap_metadata(log_dir: Folder) -> Iterator[pa.RecordBatch]:
     """Yield the first metadata of a cluster, before any broker has started, as CLUSTER_METADATA_SCHEMA.
 
     Args:

@@ -6,8 +6,6 @@ of the log, and the end of segments that an interrupted compaction left as `.swa
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,15 +14,17 @@ from native_log.log.log_files import SegmentFiles, loadable_files, select_files,
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
-from native_log.storage import TICK_NS, Window, is_file
+from native_log.storage import Folder, Window, folder_of, is_file
 from native_log.storage.opening import check_regular, check_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from native_log.storage import FileEntry
+
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
-_READS = 20
+_LOG_SUFFIX = f".{LOG}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LogListing:
     snapshots: tuple[tuple[int, str], ...]
 
 
-def list_log(directory: str, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
+def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
     """List a partition directory.
 
     Raises FileNotFoundError, NotADirectoryError, PermissionError; OSError if a .log file is no regular file.
@@ -53,18 +53,19 @@ def list_log(directory: str, max_batch_bytes: int, ignored: Container[str] = ())
         max_batch_bytes: see PartitionLog.
         ignored: the names of files that are treated as missing.
     """
+    folder = folder_of(directory)
     for attempt in range(_ATTEMPTS):
         try:
-            return _list_once(directory, max_batch_bytes, ignored)
+            return _list_once(folder, max_batch_bytes, ignored)
         except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1 or not os.path.isdir(directory):  # noqa: PTH112 (a hot path of strings)
+            if attempt == _ATTEMPTS - 1 or not folder.exists():
                 raise
     raise AssertionError
 
 
-def file_names(directory: str) -> list[str]:
+def file_names(directory: str | Folder) -> list[str]:
     """Return the names in a partition directory of all .log files, and of all other regular files."""
-    return list(_scan_directory(directory))
+    return list(_files(folder_of(directory)))
 
 
 def irregular_logs(directory: str) -> dict[str, str]:
@@ -79,8 +80,8 @@ def irregular_logs(directory: str) -> dict[str, str]:
     return reasons
 
 
-def _list_once(directory: str, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
-    by_name = _scan_directory(directory)
+def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
+    by_name = _files(directory)
     files = loadable_files(name for name in by_name if name not in ignored)
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
@@ -117,7 +118,7 @@ def _list_once(directory: str, max_batch_bytes: int, ignored: Container[str]) ->
     return LogListing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
 
 
-def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
+def list_with_tail(directory: Folder, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
     """List a partition directory and find the end of its last segment. Raises as list_log."""
     listing = list_log(directory, max_batch_bytes)
     if not listing.segments:
@@ -128,29 +129,14 @@ def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -
     return listing, tail_of(last, clean_shutdown, max_batch_bytes)
 
 
-def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
-    """Return the files of a directory by name.
-
-    The system returns a large directory in several parts. If a broker renames a file meanwhile, the file can
-    be missing under both names, or appear under both. So the directory is read until it did not change during
-    a read. Its modification time shows that, unless the time is so recent that a later change may have the
-    same clock tick: then two reads must give the same names.
-    """
-    files: dict[str, os.DirEntry[str]] = {}
-    for _ in range(_READS):
-        before, changed_ns = files, os.stat(directory).st_mtime_ns  # noqa: PTH116
-        with os.scandir(directory) as entries:
-            files = {entry.name: entry for entry in entries if _is_file(entry)}
-        is_old = time.time_ns() - changed_ns > TICK_NS
-        is_same = os.stat(directory).st_mtime_ns == changed_ns  # noqa: PTH116
-        if is_same and (is_old or files.keys() == before.keys()):
-            break
-    return files
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
+def _files(directory: Folder) -> dict[str, FileEntry]:
+    """Return the files of a directory by name."""
     # A log can be read without its indexes, but not without a .log file: one that is no file is an error.
-    return entry.name.endswith(f".{LOG}") or is_file(entry)
+    entries = directory.list().items()
+    try:
+        return {name: entry for name, entry in entries if entry.is_file() or name.endswith(_LOG_SUFFIX)}
+    except OSError:
+        return {name: entry for name, entry in entries if is_file(entry) or name.endswith(_LOG_SUFFIX)}
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

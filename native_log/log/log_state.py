@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
+    from native_log.storage import Folder
 
 
 class LogSource(Protocol):
@@ -38,6 +39,10 @@ class LogSource(Protocol):
     @property
     def path(self) -> str:
         """The directory that messages name. That of the leading copy if there are several."""
+
+    @property
+    def folder(self) -> Folder:
+        """That directory, which has the partition's metadata."""
 
     @property
     def topic(self) -> str:
@@ -169,12 +174,12 @@ class LogState:
     @cached_property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
         """The leader epochs. The file is read when they are first needed: see PartitionLog."""
-        return read_leader_epochs(self.path)
+        return read_leader_epochs(self.source.folder)
 
     @cached_property
     def topic_id(self) -> str | None:
         """The topic id. The file is read when it is first needed: see PartitionLog."""
-        return read_topic_id(self.path)
+        return read_topic_id(self.source.folder)
 
     @property
     def invalid_bytes(self) -> int:

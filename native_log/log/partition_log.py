@@ -22,6 +22,7 @@ from native_log.log.sources.directory import DirectorySource
 from native_log.log.tail import Tail
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.segment.scan import int32s
+from native_log.storage import LOCAL
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -190,9 +191,10 @@ class PartitionLog(ReadableLog):
     def _followed(
         self, start_offset: int | None, isolation_level: IsolationLevel, options: ReadArguments
     ) -> FollowedLogs:
+        source = self.directory_source("followed")
         if self._follow_in_directory is not None:
             return self._follow_in_directory(start_offset, isolation_level, options)
-        log = LiveLog(self.directory_source("followed"))
+        log = LiveLog(source)
         return FollowedLog(PartitionFollower.begin(log, start_offset, isolation_level, options))
 
     def append(
@@ -452,13 +454,17 @@ class PartitionLog(ReadableLog):
     def directory_source(self, change: str) -> DirectorySource:
         """Return the source of a log that is in one directory.
 
-        Raises KafkaLogError for a merged log. It says that the log cannot be changed in the way `change`.
+        Raises KafkaLogError for a merged log, and for one that is not on a local disk: it says that the log
+        cannot be changed in the way `change`.
         """
         source = self.state.source
-        if isinstance(source, DirectorySource):
+        if not isinstance(source, DirectorySource):
+            found, advice = "one that is merged from several copies", "open one of its directories"
+        elif source.storage is LOCAL:
             return source
+        else:
+            found, advice = "one that is not on a local disk", "copy the directory to a disk"
         raise KafkaLogError(
-            "expected a log of one directory, found one that is merged from several copies: it can be read, "
-            f"but not {change}; open one of its directories",
+            f"expected a log of one directory, found {found}: it can be read, but not {change}; {advice}",
             path=self.path,
         )

@@ -31,7 +31,6 @@ from native_log.segment.files import (
 from native_log.segment.indexing import ORDER
 from native_log.segment.rebuild import ValidBatches, read_all_batches
 from native_log.segment.scan import int32s, int64s, row
-from native_log.storage import DataFile, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from native_log.segment.scan import Batch
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
+    from native_log.storage import DataFile
 
 _DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 
@@ -91,7 +91,7 @@ def verify_log(
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
     gap_check = GapCheck(gaps, max(base, log.log_start_offset))
-    without_log = indexes_without_log(file_names(str(log.path)))
+    without_log = indexes_without_log(file_names(log.state.source.folder))
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
         missing = list(_missing_segments(log, without_log, max(previous, base - 1), segment.base_offset))
@@ -425,7 +425,7 @@ def _check_snapshots(log: PartitionLog) -> Iterator[Problem]:
     for offset, name in log.state.snapshots:
         path = f"{log.path}/{name}"
         try:
-            parse_snapshot(read_file(path))
+            parse_snapshot(log.state.source.folder.read(name))
         except CorruptIndexError as error:
             advice = (
                 "Remove it, as a broker does, which then uses an older snapshot and the batches after that"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -214,7 +213,7 @@ def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
 def _distinct(directories: Iterable[PartitionDir]) -> list[PartitionDir]:
     by_path: dict[str, PartitionDir] = {}
     for directory in directories:
-        by_path.setdefault(os.path.realpath(directory.path), directory)
+        by_path.setdefault(directory.storage.identity(str(directory.path)), directory)
     return list(by_path.values())
 
 
@@ -223,7 +222,12 @@ def open_copy_of(
 ) -> LogState | None:
     """Open a log; return None if it cannot be opened, so that another copy is read."""
     try:
-        source = DirectorySource.at(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
+        source = DirectorySource.at(
+            directory.path,
+            checkpoints=checkpoints,
+            max_batch_bytes=max_batch_bytes,
+            storage=directory.storage,
+        )
         return source.open()
     except KafkaLogError as error:
         logger.warning("%s", error)

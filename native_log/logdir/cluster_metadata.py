@@ -12,14 +12,15 @@ from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.internal_topics.metadata_log import metadata_records
 from native_log.log import PartitionLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.messages.configs import ConfigsImage
 from native_log.messages.reading import MessageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from native_log.storage import Folder
 
 
-def read_configs(directory: Path) -> ConfigsImage:
+def read_configs(directory: Folder) -> ConfigsImage:
     """Read the configurations in a metadata log: its last snapshot, and the records after it.
 
     The log is read to its end, because it is not stored up to which offset the quorum has committed it. If a
@@ -38,9 +39,10 @@ def read_configs(directory: Path) -> ConfigsImage:
         return _read(directory)
 
 
-def _read(directory: Path) -> ConfigsImage:
+def _read(directory: Folder) -> ConfigsImage:
     image = ConfigsImage()
-    log = PartitionLog.open(directory, topic=METADATA_TOPIC, partition=0)
+    source = DirectorySource(directory.path, METADATA_TOPIC, 0, storage=directory.storage)
+    log = PartitionLog(source.open())
     for path, record in metadata_records(log):
         try:
             image.apply(record.value or b"")

@@ -13,12 +13,14 @@ from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.remote_starts import RemoteStarts
+from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.arguments import HighWatermark
     from native_log.logdir.discovery import PartitionDir
+    from native_log.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class DirectoryState:
         unfinished: a write to several partitions that is being committed, or was interrupted during its
             commit; None if there is none.
         remote_starts: where logs begin in remote storage.
+        storage: has the log directory.
     """
 
     path: Path
@@ -46,29 +49,40 @@ class DirectoryState:
     lock_holder: int | None
     unfinished: WriteIntent | None = None
     remote_starts: RemoteStarts = field(default_factory=lambda: RemoteStarts(()))
+    storage: Storage = LOCAL
+
+    @property
+    def folder(self) -> Folder:
+        """The log directory, to read it."""
+        return Folder(str(self.path), self.storage)
 
     @classmethod
-    def read(cls, path: Path, remote_starts: RemoteStarts | None = None) -> DirectoryState:
+    def read(
+        cls, path: Path, remote_starts: RemoteStarts | None = None, storage: Storage = LOCAL
+    ) -> DirectoryState:
         """Read the state of the log directory `path`.
 
         Args:
             path: the log directory.
             remote_starts: where logs begin in remote storage, if other log directories of the broker may
                 contain metadata of remote storage; by default only this one.
+            storage: has the log directory.
 
         Raises KafkaLogError, OSError.
         """
         # Call this before any log is opened: a checkpointed high watermark must not be newer than the log end
         # offset that is determined later.
+        folder = Folder(str(path), storage)
         return cls(
             path,
-            read_meta_properties(path),
-            OffsetCheckpoints.read(path),
-            (path / REPLICATION_OFFSET_CHECKPOINT).exists(),
-            (path / CLEAN_SHUTDOWN_FILE).exists(),
-            lock_holder(path),
-            WriteIntent.read(path),
-            RemoteStarts([path]) if remote_starts is None else remote_starts,
+            read_meta_properties(folder),
+            OffsetCheckpoints.read(folder),
+            folder.has(REPLICATION_OFFSET_CHECKPOINT),
+            folder.has(CLEAN_SHUTDOWN_FILE),
+            lock_holder(path) if storage is LOCAL else None,  # brokers run on local directories only
+            WriteIntent.read(folder),
+            RemoteStarts([path], storage) if remote_starts is None else remote_starts,
+            storage,
         )
 
     def partition_checkpoints(

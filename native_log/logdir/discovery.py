@@ -17,12 +17,13 @@ from native_log.checkpoints.names import BOOTSTRAP_FILE, PartitionKind, Partitio
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
-from native_log.storage import is_directory
+from native_log.storage import LOCAL, Folder, is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from native_log.arguments import PathLike
+    from native_log.storage import Storage
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +40,18 @@ _EXPECTED = "expected a Kafka log directory (a broker's log.dirs) or one partiti
 
 @dataclass(frozen=True, slots=True)
 class PartitionDir:
-    """A partition directory: topic and partition, path, and role for its broker."""
+    """A partition directory: topic and partition, path, role for its broker, and the storage that has it."""
 
     topic: str
     partition: int
     path: Path
     kind: PartitionKind
+    storage: Storage = LOCAL
+
+    @property
+    def folder(self) -> Folder:
+        """The directory, to read it."""
+        return Folder(str(self.path), self.storage)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -52,8 +59,8 @@ class PartitionDir:
         return self.topic, self.partition
 
     @classmethod
-    def from_name(cls, path: Path, name: PartitionName) -> PartitionDir:
-        return cls(name.topic, name.partition, path, name.kind)
+    def from_name(cls, path: Path, name: PartitionName, storage: Storage = LOCAL) -> PartitionDir:
+        return cls(name.topic, name.partition, path, name.kind, storage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ def local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLi
     return paths
 
 
-def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
+def find_partitions(path: Path, before: Discovery | None = None, storage: Storage = LOCAL) -> Discovery:
     """Find the partitions at an absolute path, which is a log directory or a partition directory.
 
     Directories in a log directory without a partition's name (`lost+found`) are skipped with a warning.
@@ -110,12 +117,13 @@ def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
         path: the path.
         before: what was found there last; only other directories are then warned of. A log directory may have
             lost all its files since.
+        storage: has the path.
 
     Raises FileNotFoundError; PermissionError; NotALogDirError if `path` is neither kind of directory.
     """
-    files, directories = _list(path)
+    files, directories = _list(path, storage)
     if before is None and any(map(_PARTITION_FILE.fullmatch, files)):
-        return Discovery(path.parent, (_named_partition(path),), is_partition=True)
+        return Discovery(path.parent, (_named_partition(path, storage),), is_partition=True)
     known = {} if before is None else {partition.path.name: partition for partition in before.partitions}
     partitions = []
     unknown = []
@@ -125,7 +133,7 @@ def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
             continue
         name = parse_partition_name(directory)
         if name is not None:
-            partitions.append(PartitionDir.from_name(path / directory, name))
+            partitions.append(PartitionDir.from_name(path / directory, name, storage))
         elif directory != REMOTE_INDEX_CACHE:
             unknown.append(directory)
     unknown.sort()
@@ -135,8 +143,10 @@ def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
         return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
     # Copies of partitions may lie together without the root files of a log directory. Names alone are not
     # enough, because other directories have names such as data-1 too.
-    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(partition.path) for partition in partitions):
-        raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
+    if ROOT_FILES.isdisjoint(files) and not any(
+        _holds_segments(partition.folder) for partition in partitions
+    ):
+        raise NotALogDirError(_not_a_log_dir(Folder(str(path), storage), files, directories), path=path)
     if unknown:
         _warn_of_skipped(path, unknown)
     return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
@@ -152,17 +162,13 @@ def join_names(names: Iterable[object], at_most: int = 10) -> str:
     return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")
 
 
-def _list(path: Path) -> tuple[list[str], list[str]]:
+def _list(path: Path, storage: Storage) -> tuple[list[str], list[str]]:
     """Return the names of the files and of the directories in `path`."""
     files: list[str] = []
     directories: list[str] = []
     try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if is_directory(entry):
-                    directories.append(entry.name)
-                else:
-                    files.append(entry.name)
+        for name, entry in storage.list(str(path)).items():
+            (directories if is_directory(entry) else files).append(name)
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, f"no such directory; {_EXPECTED}", str(path)) from None
     except PermissionError:
@@ -177,7 +183,7 @@ def _list(path: Path) -> tuple[list[str], list[str]]:
     return files, directories
 
 
-def _named_partition(path: Path) -> PartitionDir:
+def _named_partition(path: Path, storage: Storage) -> PartitionDir:
     name = parse_partition_name(path.name)
     if name is None:
         raise NotALogDirError(
@@ -185,27 +191,26 @@ def _named_partition(path: Path) -> PartitionDir:
             "rename it, or read it through a symbolic link with such a name",
             path=path,
         )
-    return PartitionDir.from_name(path, name)
+    return PartitionDir.from_name(path, name, storage)
 
 
-def _holds_segments(path: Path) -> bool:
+def _holds_segments(folder: Folder) -> bool:
     try:
-        with os.scandir(path) as entries:
-            return any(_PARTITION_FILE.fullmatch(entry.name) for entry in entries)
+        return any(map(_PARTITION_FILE.fullmatch, folder.list()))
     except OSError:
         return False
 
 
-def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
+def _not_a_log_dir(folder: Folder, files: list[str], directories: list[str]) -> str:
     if not files and not directories:
         return f"the directory is empty; {_EXPECTED}"
-    inside = [name for name in sorted(directories) if _looks_like_a_log_dir(path / name)]
+    inside = [name for name in sorted(directories) if _looks_like_a_log_dir(folder / name)]
     if inside:
         return (
             "this is not a log directory, but these directories in it are: "
             f"{', '.join(inside)}; give them instead"
         )
-    illegal = [name for name in sorted(directories) if _holds_segments(path / name)]
+    illegal = [name for name in sorted(directories) if _holds_segments(folder / name)]
     if illegal:
         return (
             "these directories contain log segments, but their names are not <topic>-<partition>: "
@@ -215,5 +220,5 @@ def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
     return f"expected partitions or log segments, found {join_names(names, 5)}; {_EXPECTED}"
 
 
-def _looks_like_a_log_dir(path: Path) -> bool:
-    return any((path / name).exists() for name in (META_PROPERTIES, *CHECKPOINT_FILES))
+def _looks_like_a_log_dir(folder: Folder) -> bool:
+    return any(folder.has(name) for name in (META_PROPERTIES, *CHECKPOINT_FILES))

@@ -19,7 +19,6 @@ from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
     from native_log.logdir.directory_state import DirectoryState
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -253,15 +253,14 @@ def topic_names(log_dir: InternalTables) -> dict[str, str]:
     return {topic_id: topic for topic, topic_id in log_dir.topic_ids.items()}
 
 
-def formatted_directory(log_dir: InternalTables) -> Path | None:
+def formatted_directory(log_dir: InternalTables) -> Folder | None:
     """Return the first directory with bootstrap.checkpoint, if there are no partitions; otherwise None.
 
     A broker with partitions has the metadata in __cluster_metadata, maybe in another directory.
     """
     if log_dir.topics():
         return None
-    paths = (state.path for state in log_dir.directories)
-    return next((path for path in paths if (path / BOOTSTRAP_FILE).exists()), None)
+    return next((state.folder for state in log_dir.directories if state.folder.has(BOOTSTRAP_FILE)), None)
 
 
 def internal_logs(log_dir: InternalTables, topic: str) -> list[PartitionLog]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from native_log.logdir.discovery import PartitionDir
     from native_log.messages.configs import ConfigsImage
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class KnownTopics:
             return TopicFacts()  # metadata and checkpoints describe another topic of that name
         log_dir = directory.path.parent
         image = self._image(log_dir)
-        topic_id = None if image is None else read_topic_id(directory.path)
+        topic_id = None if image is None else read_topic_id(directory.folder)
         key = log_dir, directory.topic, topic_id
         if key not in self._facts:
             self._facts[key] = self._look_up(directory.topic, topic_id, log_dir, image)
@@ -123,23 +124,25 @@ class KnownTopics:
             elif holder != log_dir:
                 self._images[log_dir] = self._image(holder)
             else:
-                self._images[log_dir] = _read_or_reason(log_dir / METADATA_DIRECTORY)
+                self._images[log_dir] = _read_or_reason(
+                    self._directories[log_dir].folder / METADATA_DIRECTORY
+                )
         return self._images[log_dir]
 
     def _metadata_holder(self, log_dir: Path) -> Path | None:
         """Return the log directory whose metadata applies: this one, or another one of the same cluster."""
-        if (log_dir / METADATA_DIRECTORY).is_dir():
+        if self._directories[log_dir].folder.has(METADATA_DIRECTORY):
             return log_dir
         cluster = _cluster_id(self._directories[log_dir])
-        others = (path for path, state in self._directories.items() if _cluster_id(state) == cluster)
-        return next((path for path in others if (path / METADATA_DIRECTORY).is_dir()), None)
+        others = (state for state in self._directories.values() if _cluster_id(state) == cluster)
+        return next((state.path for state in others if state.folder.has(METADATA_DIRECTORY)), None)
 
 
 def _cluster_id(directory: DirectoryState) -> str | None:
     return None if directory.meta_properties is None else directory.meta_properties.cluster_id
 
 
-def _read_or_reason(directory: Path) -> ConfigsImage | str:
+def _read_or_reason(directory: Folder) -> ConfigsImage | str:
     from native_log.logdir.cluster_metadata import read_configs  # few programs need the message schemas
 
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -49,6 +48,7 @@ from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.policies import Gaps, explain_gaps
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
+from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from native_log.log.reading.log_range import ReadArguments
     from native_log.log.sources.joined import JoinedSource
     from native_log.policies import TopicFacts
+    from native_log.storage import Storage
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class LogDir(InternalTables):
         allow_empty: raise no error if there is no partition to read, so that topics can be created.
         replicas: what is read if several directories contain the same partition. "longest": the one with the
             greatest log end offset, with a warning. "merge": all of them, as one log: see `partition`.
+        storage: has the paths, by default the local file system. Only logs there can be changed or followed.
 
     Raises:
         FileNotFoundError, PermissionError: a path does not exist, or must not be read.
@@ -107,12 +109,14 @@ class LogDir(InternalTables):
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allow_empty: bool = False,
         replicas: Replicas = "longest",
+        storage: Storage = LOCAL,
     ) -> None:
         if replicas not in get_args(Replicas):
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = local_paths(path, more_paths)
+        self._storage = storage
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
@@ -121,11 +125,11 @@ class LogDir(InternalTables):
         self._directories: dict[Path, DirectoryState] = {}
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
-        discoveries = [find_partitions(location) for location in self.paths]
+        discoveries = [find_partitions(location, storage=storage) for location in self.paths]
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
-        remote_starts = RemoteStarts(log_dirs)
+        remote_starts = RemoteStarts(log_dirs, storage)
         for log_dir in log_dirs:
-            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts)
+            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts, storage)
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
@@ -194,6 +198,7 @@ class LogDir(InternalTables):
             LogDirInUseError: a broker or another process uses a log directory.
             OSError: writing failed; nothing is left of the topic.
         """
+        self._check_local("changed")
         partitions = integer("partitions", partitions)
         check_topic(text("topic", topic), partitions)
         uuid = random_uuid() if topic_id is None else check_uuid(topic_id)
@@ -379,14 +384,11 @@ class LogDir(InternalTables):
         log_dir = directory.path.parent
 
         def open_log() -> PartitionLog:
-            log = PartitionLog.open(
-                directory.path,
-                topic=directory.topic,
-                partition=directory.partition,
-                checkpoints=self._directories[log_dir].partition_checkpoints(directory, self._high_watermark),
-                max_batch_bytes=self._max_batch_bytes,
-                config=settings,
+            checkpoints = self._directories[log_dir].partition_checkpoints(directory, self._high_watermark)
+            source = DirectorySource(
+                str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
             )
+            log = PartitionLog(source.open(), settings)
             return log.followed_by(
                 partial(
                     follow_partition,
@@ -398,9 +400,9 @@ class LogDir(InternalTables):
 
         log = open_log()
         state = self._directories[log_dir]
-        if state.unfinished is None and os.path.exists(f"{log_dir}/{WRITE_INTENT}"):  # noqa: PTH110 (a hot path)
+        if state.unfinished is None and state.folder.has(WRITE_INTENT):
             # A commit began after the state was read: the log may contain only a part of the write.
-            self._directories[log_dir] = replace(state, unfinished=WriteIntent.read(log_dir))
+            self._directories[log_dir] = replace(state, unfinished=WriteIntent.read(state.folder))
             log = open_log()
         return log
 
@@ -414,7 +416,7 @@ class LogDir(InternalTables):
         # The unfinished write limits this copy, but not the merged log.
         checkpoints = replace(state, unfinished=None).partition_checkpoints(directory, self._high_watermark)
         copy = DirectorySource(
-            str(directory.path), *directory.key, checkpoints, max_batch_bytes=self._max_batch_bytes
+            str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
         )
         return copy.open(), end
 
@@ -473,7 +475,17 @@ class LogDir(InternalTables):
         logs = FollowedLogDir(live, select, starts, isolation_level, options)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
 
+    def _check_local(self, change: str) -> None:
+        """Raise KafkaLogError if the paths are not on a local disk, and so cannot be changed or followed."""
+        if self._storage is not LOCAL:
+            raise KafkaLogError(
+                f"expected a directory, found one that is not on a local disk: it can be read, but not "
+                f"{change}; copy the directory to a disk",
+                path=", ".join(map(str, self.paths)),
+            )
+
     def _live(self) -> LiveLogDir:
+        self._check_local("followed")
         if any(len(copies) > 1 for copies in self._copies.values()):
             raise KafkaLogError(
                 'expected replicas="longest", found "merge": several copies cannot be followed as one log; '
@@ -518,7 +530,7 @@ class LogDir(InternalTables):
         """
         ids: dict[str, str] = {}
         for directory in self.partitions():
-            if directory.topic not in ids and (topic_id := read_topic_id(directory.path)) is not None:
+            if directory.topic not in ids and (topic_id := read_topic_id(directory.folder)) is not None:
                 ids[directory.topic] = topic_id
         return {**self._known_topics.topic_ids(), **ids}
 

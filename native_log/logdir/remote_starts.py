@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,9 @@ from native_log.checkpoints.names import BROKER_TOPICS, REMOTE_LOG_METADATA_TOPI
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.errors import CorruptRecordError, KafkaLogError, error_message
 from native_log.log import PartitionLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
+from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from native_log.internal_topics.remote_segments import RemotePartition, RemoteSegments
     from native_log.logdir.discovery import PartitionDir
+    from native_log.storage import Storage
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +34,9 @@ class RemoteStarts:
     is read on first use.
     """
 
-    def __init__(self, log_dirs: Iterable[Path]) -> None:
-        """Take the log directories that may contain partitions of __remote_log_metadata."""
-        self._log_dirs = tuple(dict.fromkeys(log_dirs))
+    def __init__(self, log_dirs: Iterable[Path], storage: Storage = LOCAL) -> None:
+        """Take the log directories of a storage that may contain partitions of __remote_log_metadata."""
+        self._log_dirs = tuple(Folder(str(path), storage) for path in dict.fromkeys(log_dirs))
         self._starts: Mapping[tuple[str, int], Mapping[str, int]] | None = None
         """The first offsets by topic id, by (topic, partition); None: not read yet."""
 
@@ -50,7 +52,7 @@ class RemoteStarts:
         starts = self._starts.get(directory.key)
         if starts is None:
             return None
-        topic_id = read_topic_id(directory.path)
+        topic_id = read_topic_id(directory.folder)
         return min(starts.values()) if topic_id is None else starts.get(topic_id)
 
 
@@ -61,7 +63,7 @@ def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int]
     return by_partition
 
 
-def _read_starts(log_dirs: Iterable[Path]) -> Mapping[RemotePartition, int]:
+def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
     """Return the first offset in remote storage of each partition. Unreadable metadata is a warning."""
     directories = [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]
     if not directories:
@@ -81,27 +83,28 @@ def _read_starts(log_dirs: Iterable[Path]) -> Mapping[RemotePartition, int]:
     return segments.start_offsets()
 
 
-def _metadata_directories(log_dir: Path) -> list[Path]:
+def _metadata_directories(log_dir: Folder) -> list[Folder]:
     """Return the partitions of __remote_log_metadata in a log directory, sorted."""
     try:
-        names = os.listdir(log_dir)  # noqa: PTH208 (there may be many, and paths are slow)
+        names = log_dir.list()
     except PermissionError:  # of the parent of a partition directory that was given by itself
         return []
     return [log_dir / name for name in sorted(names) if _METADATA_DIRECTORY.fullmatch(name)]
 
 
-def _apply_all(segments: RemoteSegments, directory: Path) -> None:
+def _apply_all(segments: RemoteSegments, directory: Folder) -> None:
     """Apply all records of a partition of __remote_log_metadata, up to the log end.
 
     Raises:
         CorruptRecordError: the log is damaged, or a newer Kafka wrote it.
         KafkaLogError, OSError: the log cannot be read.
     """
-    for batch in PartitionLog.open(directory).range().read(["offset", "value"]):
+    source = DirectorySource.at(directory.path, storage=directory.storage)
+    for batch in PartitionLog(source.open()).range().read(["offset", "value"]):
         for offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             try:
                 segments.apply(value or b"")
             except MessageError as error:
                 raise CorruptRecordError(
-                    f"{error}; was it written by a newer Kafka?", path=directory, offset=offset
+                    f"{error}; was it written by a newer Kafka?", path=directory.path, offset=offset
                 ) from None

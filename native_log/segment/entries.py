@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from native_log.errors import LogTruncatedError
 from native_log.segment.health import MISSING, UNREADABLE, IndexHealth, index_health, warn_unreadable
-from native_log.storage import DataFile
+from native_log.storage import LOCAL, DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from native_log.storage import Storage
 
 OFFSET_ENTRY = struct.Struct(">ii")
 """relative offset, position"""
@@ -36,22 +38,22 @@ class IndexFile:
     is_readable: bool = True
 
     @classmethod
-    def load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
+    def load(cls, path: str | None, layout: struct.Struct, storage: Storage = LOCAL) -> IndexFile:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist.
 
         If the file cannot be read, log a warning and return an empty index that is not readable.
         """
         try:
-            return cls._load(path, layout)
+            return cls._load(path, layout, storage)
         except LogTruncatedError:  # a broker truncates the file to its entries when it rolls the segment
-            return cls._load(path, layout)
+            return cls._load(path, layout, storage)
 
     @classmethod
-    def _load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
+    def _load(cls, path: str | None, layout: struct.Struct, storage: Storage) -> IndexFile:
         if path is None:
             return cls(layout, b"", 0, None)
         try:
-            with DataFile(path) as file:
+            with storage.open(path) as file:
                 count = filled_entries(file, layout.size)
                 return cls(layout, file.read(0, (count + 1) * layout.size), count, file.size_bytes)
         except FileNotFoundError:

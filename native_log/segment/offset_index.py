@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.segment.entries import OFFSET_ENTRY, IndexFile
+from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.segment.health import IndexHealth
+    from native_log.storage import Storage
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """The maximum distance between an offset and the base offset of its segment: an index entry has 32 bits."""
@@ -31,9 +33,9 @@ class OffsetIndex:
     file: IndexFile
 
     @classmethod
-    def load(cls, path: str | None, base_offset: int) -> OffsetIndex:
+    def load(cls, path: str | None, base_offset: int, storage: Storage = LOCAL) -> OffsetIndex:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
-        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY))
+        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY, storage))
 
     def __len__(self) -> int:
         return len(self.file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.records import OffsetOrder
@@ -11,7 +12,9 @@ from native_log.segment.files import MAX_OFFSET
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from native_log.segment.time_index import TimeIndex
 from native_log.segment.transaction_index import TransactionIndex
-from native_log.storage import DataFile
+
+if TYPE_CHECKING:
+    from native_log.storage import DataFile, Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class LogSegment:
     """The files of a segment as they were when the directory was listed. No file is open.
 
     Attributes:
-        directory: directory of the partition.
+        folder: the directory of the partition.
         base_offset: the offset in the file names, a lower bound of the offsets in the segment.
         log: name of the file with the batches: `.log`, or `.log.swap` after a crash.
         size_bytes, inode, mtime_ms: size, inode number and modification time of that file.
@@ -28,7 +31,7 @@ class LogSegment:
             `offset_order`.
     """
 
-    directory: str
+    folder: Folder
     base_offset: int
     log: str
     size_bytes: int
@@ -38,6 +41,11 @@ class LogSegment:
     time_index: str | None
     transaction_index: str | None
     end_offset: int = MAX_OFFSET
+
+    @property
+    def directory(self) -> str:
+        """The path of the partition's directory."""
+        return self.folder.path
 
     @property
     def id(self) -> tuple[int, int, int]:
@@ -51,7 +59,7 @@ class LogSegment:
 
     def open(self) -> DataFile:
         """Open the file with the batches. Raises FileNotFoundError, PermissionError, OSError."""
-        return DataFile(f"{self.directory}/{self.log}")
+        return self.folder.storage.open(f"{self.folder.path}/{self.log}")
 
     def open_same(self) -> DataFile:
         """Open the file with the batches. It may have grown since it was listed.
@@ -85,7 +93,7 @@ class LogSegment:
         # A plan for many partitions pickles very many segments. This is several times faster than the default
         # of a dataclass.
         return LogSegment, (
-            self.directory,
+            self.folder,
             self.base_offset,
             self.log,
             self.size_bytes,
@@ -111,20 +119,22 @@ class LogSegment:
         return OffsetOrder(max(self.base_offset, next_offset or 0), limit, file.fileno())
 
     def load_offset_index(self) -> OffsetIndex:
-        return OffsetIndex.load(self._path(self.index), self.base_offset)
+        return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage)
 
     def load_time_index(self) -> TimeIndex:
-        return TimeIndex.load(self._path(self.time_index), self.base_offset)
+        return TimeIndex.load(self._path(self.time_index), self.base_offset, self.folder.storage)
 
     def last_time_entry(self) -> tuple[int, int] | None:
         """Return the last entry of the time index as (timestamp in ms, offset), without the others.
 
         None: there is no entry, no file, or the file cannot be read.
         """
-        return TimeIndex.last_entry(self._path(self.time_index), self.base_offset)
+        return TimeIndex.last_entry(self._path(self.time_index), self.base_offset, self.folder.storage)
 
     def load_transaction_index(self) -> TransactionIndex:
-        return TransactionIndex.load(self._path(self.transaction_index), self.base_offset)
+        return TransactionIndex.load(
+            self._path(self.transaction_index), self.base_offset, self.folder.storage
+        )
 
     def _path(self, name: str | None) -> str | None:
         return None if name is None else f"{self.directory}/{name}"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.segment.entries import TIME_ENTRY, IndexFile, filled_entries
-from native_log.storage import DataFile
+from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from native_log.segment.health import IndexHealth
+    from native_log.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class TimeIndex:
     file: IndexFile
 
     @classmethod
-    def load(cls, path: str | None, base_offset: int) -> TimeIndex:
+    def load(cls, path: str | None, base_offset: int, storage: Storage = LOCAL) -> TimeIndex:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
-        return cls(base_offset, IndexFile.load(path, TIME_ENTRY))
+        return cls(base_offset, IndexFile.load(path, TIME_ENTRY, storage))
 
     @classmethod
-    def last_entry(cls, path: str | None, base_offset: int) -> tuple[int, int] | None:
+    def last_entry(
+        cls, path: str | None, base_offset: int, storage: Storage = LOCAL
+    ) -> tuple[int, int] | None:
         """Return the last entry of the index at `path` as (timestamp in ms, offset), without the others.
 
         None: there is no entry, no file, or the file cannot be read.
@@ -41,7 +44,7 @@ class TimeIndex:
         if path is None:
             return None
         try:
-            with DataFile(path) as file:
+            with storage.open(path) as file:
                 size = TIME_ENTRY.size
                 data = (
                     file.read((file.size_bytes // size - 1) * size, size) if file.size_bytes >= size else b""

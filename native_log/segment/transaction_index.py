@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.segment.health import MISSING, UNREADABLE, IndexHealth, index_health, warn_unreadable
-from native_log.storage import read_file
+from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from native_log.storage import Storage
 
 ABORTED_ENTRY = struct.Struct(">hqqqq")
 """version, producer id, first offset, last offset, last stable offset"""
@@ -53,12 +55,13 @@ class TransactionIndex:
         return self.entries
 
     @classmethod
-    def load(cls, path: str | None, base_offset: int) -> TransactionIndex:
+    def load(cls, path: str | None, base_offset: int, storage: Storage = LOCAL) -> TransactionIndex:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
         if path is None:
             return cls((), MISSING)
         try:
-            data = read_file(path)
+            with storage.open(path) as file:
+                data = file.read(0, file.size_bytes)
         except FileNotFoundError:
             return cls((), MISSING)
         except OSError as error:

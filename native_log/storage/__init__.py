@@ -1,31 +1,37 @@
-"""Open, read and write data files; no other package does. `opening` opens regular files and nothing else,
-`local` reads them, `faulty` reads them from failing disks, `writing` writes them."""
+"""Open, read and write data files; no other package does. `files` says what reading logs needs of a storage,
+`local` is the local file system, `opening` opens regular files and nothing else, `faulty` reads from failing
+disks, `writing` writes local files."""
 
 from __future__ import annotations
 
 from native_log.storage.faulty import Fault, FaultyFile
+from native_log.storage.files import FileEntry, Folder, Storage, folder_of, is_directory, is_file
 from native_log.storage.local import (
     CHUNK_BYTES,
+    LOCAL,
     TICK_NS,
     DataFile,
     FileVersion,
     Window,
     file_version,
-    is_directory,
-    is_file,
     path_version,
     read_file,
 )
 
 __all__ = [
     "CHUNK_BYTES",
+    "LOCAL",
     "TICK_NS",
     "DataFile",
     "Fault",
     "FaultyFile",
+    "FileEntry",
     "FileVersion",
+    "Folder",
+    "Storage",
     "Window",
     "file_version",
+    "folder_of",
     "is_directory",
     "is_file",
     "path_version",

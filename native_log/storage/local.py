@@ -8,9 +8,9 @@ cache costs next to nothing.
 from __future__ import annotations
 
 import errno
-import logging
 import mmap
 import os
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import LogTruncatedError
@@ -19,8 +19,6 @@ from native_log.storage.opening import open_file
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -31,31 +29,12 @@ the CPU cache when they are decoded."""
 _ZEROS = bytes(1 << 16)
 _NO_HOLES = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 """Errors of lseek(SEEK_DATA) on file systems that do not know holes."""
+_READS = 20
+"""How often a directory that changes is read."""
 _PAGE_BYTES = 4096
 """A window stores each byte at the same offset within a page as the file does. Linux copies with `rep movsb`,
 which AMD processors run up to four times slower if the offset within a page is 1 to 63 bytes higher in the
 destination than in the source."""
-
-
-def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Return whether the entry is a directory or a link to one.
-
-    Log a warning and return False if the system cannot tell, as for a link that leads to itself.
-    """
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        logger.warning("%s: skipped: %s", entry.path, error.strerror)
-        return False
-
-
-def is_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether the entry is a file or a link to one. Otherwise as `is_directory`."""
-    try:
-        return entry.is_file()
-    except OSError as error:
-        logger.warning("%s: skipped: %s", entry.path, error.strerror)
-        return False
 
 
 FileVersion = tuple[int, int, int]
@@ -193,6 +172,48 @@ class DataFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class LocalStorage:
+    """The local file system. See Storage for the methods."""
+
+    def __reduce__(self) -> str:
+        return "LOCAL"
+
+    def list(self, path: str) -> dict[str, os.DirEntry[str]]:
+        """See Storage.
+
+        The system returns a large directory in several parts. If a broker renames a file meanwhile, the file
+        can be missing under both names, or appear under both. So the directory is read until it did not
+        change during a read. Its modification time shows that, unless the time is so recent that a later
+        change may have the same clock tick: then two reads must give the same names.
+        """
+        entries: dict[str, os.DirEntry[str]] = {}
+        for _ in range(_READS):
+            before, changed_ns = entries, os.stat(path).st_mtime_ns  # noqa: PTH116 (a hot path of strings)
+            with os.scandir(path) as scanned:
+                entries = {entry.name: entry for entry in scanned}
+            is_old = time.time_ns() - changed_ns > TICK_NS
+            is_same = os.stat(path).st_mtime_ns == changed_ns  # noqa: PTH116
+            if is_same and (is_old or entries.keys() == before.keys()):
+                break
+        return entries
+
+    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+        """See Storage."""
+        return DataFile(path, follow_link=follow_link)
+
+    def exists(self, path: str) -> bool:
+        """See Storage."""
+        return os.path.exists(path)  # noqa: PTH110 (a hot path of strings)
+
+    def identity(self, path: str) -> str:
+        """See Storage."""
+        return os.path.realpath(path)
+
+
+LOCAL = LocalStorage()
+"""The storage of paths without another one."""
 
 
 class Window:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from native_log.segment.lookup import OffsetLocation, SegmentLookup
 from native_log.segment.segment import LogSegment
-from native_log.storage import Window
+from native_log.storage import Folder, Window
 from tests.builders.batches import T0, batch
 from tests.builders.legacy import message, wrapper
 
@@ -47,7 +47,7 @@ def build(directory: Path) -> Segment:
         offset += count + (3 if i % 5 == 4 else 0)
     (directory / "1000.log").write_bytes(data)
     segment = LogSegment(
-        str(directory), BASE, "1000.log", len(data), 0, 0, "1000.index", "1000.timeindex", None
+        Folder(str(directory)), BASE, "1000.log", len(data), 0, 0, "1000.index", "1000.timeindex", None
     )
     return Segment(segment, batches)
 
@@ -130,7 +130,7 @@ def test_damage_before_a_wrapper(built: Segment, tmp_path: Path) -> None:
     data = bytearray((directory / "1000.log").read_bytes())
     data[position + size - 1] ^= 1
     (directory / "1000.log").write_bytes(data)
-    segment = replace(built.segment, directory=str(directory))
+    segment = replace(built.segment, folder=Folder(str(directory)))
     with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
         for offset in range(first + 1, wrapper_last + 1):
             location = lookup.find_offset(offset)

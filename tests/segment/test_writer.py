@@ -15,6 +15,7 @@ from native_log.segment.entries import OFFSET_ENTRY
 from native_log.segment.files import CLEANED, file_name
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
+from native_log.storage import Folder
 from tests.builders.batches import T0, Rec, batch, v2
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def rows(data: bytes) -> pa.RecordBatch:
 def segment(directory: Path, base_offset: int = 0) -> LogSegment:
     names = [f"{base_offset:020d}.{kind}" for kind in ("log", "index", "timeindex", "txnindex")]
     size = (directory / names[0]).stat().st_size
-    return LogSegment(str(directory), base_offset, names[0], size, 0, 0, *names[1:])
+    return LogSegment(Folder(str(directory)), base_offset, names[0], size, 0, 0, *names[1:])
 
 
 def entries(directory: Path, base_offset: int = 0) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

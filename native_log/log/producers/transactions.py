@@ -21,7 +21,7 @@ from native_log.log.producers.open_transactions import (
     transactional_rows,
 )
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.storage import Window, read_file
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,11 +101,12 @@ def initial_state(log: LogState) -> tuple[int, OpenTransactions]:
     """
     for offset, name in log.snapshots:
         if log.local_log_start_offset < offset <= log.high_watermark:
-            path = f"{log.path}/{name}"
             try:
-                entries = parse_snapshot(read_file(path))
+                entries = parse_snapshot(log.source.folder.read(name))
             except (CorruptIndexError, FileNotFoundError) as error:
-                logger.warning("%s: ignored, an older snapshot or the log itself is used: %s", path, error)
+                logger.warning(
+                    "%s/%s: ignored, an older snapshot or the log itself is used: %s", log.path, name, error
+                )
                 continue
             return offset, OpenTransactions(
                 {

@@ -110,6 +110,7 @@ def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]
             partition=log.source.partition,
             checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
             max_batch_bytes=log.max_batch_bytes,
+            storage=log.source.folder.storage,
         )
         for log in logs
     ]

@@ -170,7 +170,7 @@ def _missing_segments(log: LogState) -> tuple[OffsetSpan, ...]:
     """Return the offsets of segments between others of which only the index is left."""
     bases = [segment.base_offset for segment in log.segments]
     missing: list[OffsetSpan] = []
-    for base_offset in indexes_without_log(file_names(str(log.path))):
+    for base_offset in indexes_without_log(file_names(log.source.folder)):
         following = bisect_right(bases, base_offset)
         if not 0 < following < len(bases) or (missing and base_offset < missing[-1].end_offset):
             continue

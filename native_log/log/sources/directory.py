@@ -15,7 +15,7 @@ from native_log.log.sources.offset_lookup import find_location, locate
 from native_log.log.sources.relocation import relocate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
-from native_log.storage import Window
+from native_log.storage import LOCAL, Folder, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
+    from native_log.storage import Storage
 
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
 
@@ -42,13 +43,18 @@ def partition_of_directory(directory: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """The log in one partition directory. See LogSource for the attributes."""
+    """The log in one partition directory. See LogSource for the other attributes.
+
+    Attributes:
+        storage: has the directory.
+    """
 
     path: str
     topic: str
     partition: int
     checkpoints: PartitionCheckpoints = NO_CHECKPOINTS
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    storage: Storage = LOCAL
 
     @classmethod
     def at(
@@ -59,6 +65,7 @@ class DirectorySource:
         partition: int | None = None,
         checkpoints: PartitionCheckpoints | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        storage: Storage = LOCAL,
     ) -> DirectorySource:
         """Return the log in the directory `path`. Topic and partition are those in its name by default."""
         directory = os.fspath(path)
@@ -66,7 +73,12 @@ class DirectorySource:
             named_topic, named_partition = partition_of_directory(directory)
             topic = named_topic if topic is None else topic
             partition = named_partition if partition is None else partition
-        return cls(directory, topic, partition, checkpoints or NO_CHECKPOINTS, max_batch_bytes)
+        return cls(directory, topic, partition, checkpoints or NO_CHECKPOINTS, max_batch_bytes, storage)
+
+    @property
+    def folder(self) -> Folder:
+        """See LogSource."""
+        return Folder(self.path, self.storage)
 
     @property
     def repairs_damage(self) -> bool:
@@ -75,7 +87,7 @@ class DirectorySource:
 
     def open(self) -> LogState:
         """See LogSource."""
-        listing, tail = list_with_tail(self.path, self.checkpoints.clean_shutdown, self.max_batch_bytes)
+        listing, tail = list_with_tail(self.folder, self.checkpoints.clean_shutdown, self.max_batch_bytes)
         return self.state(listing, tail)
 
     def state(

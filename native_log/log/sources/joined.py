@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
+    from native_log.storage import Folder
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class JoinedSource:
     def path(self) -> str:
         """See LogSource."""
         return self.leader.path
+
+    @property
+    def folder(self) -> Folder:
+        """See LogSource."""
+        return self.leader.folder
 
     @property
     def topic(self) -> str:

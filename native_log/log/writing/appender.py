@@ -18,6 +18,7 @@ from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTI
 from native_log.segment.scan import int32s, int64s
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
+from native_log.storage import Folder
 from native_log.storage.writing import flush_files, fsync_directory, remove_file
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def _as_segment(writer: SegmentWriter) -> LogSegment:
     stat = os.stat(writer.path)  # noqa: PTH116
     base = writer.base_offset
     return LogSegment(
-        writer.directory,
+        Folder(writer.directory),
         base,
         file_name(base, LOG),
         writer.size_bytes,
