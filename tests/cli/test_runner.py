@@ -39,16 +39,16 @@ def test_damage_and_usage_errors_have_different_exit_codes(error: errors.KafkaLo
 
 
 def test_no_permission_is_not_damage(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def deny(path: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("os.scandir", deny)
     with pytest.raises(SystemExit) as ended:
-        kafkalog.main(["ls", "/var/kafka-logs"], prog_name="kafkalog")
+        kafkalog.main(["ls", str(tmp_path)], prog_name="kafkalog")
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("kafkalog: /var/kafka-logs: no permission")
+    assert capsys.readouterr().err.startswith(f"kafkalog: {tmp_path}: no permission")
 
 
 def test_a_missing_library_is_not_damage(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from native_log.records import BatchBuilder
 
 _NO_TIMESTAMP = -1
+_LAST_MS = (2**63 - 1) // 1000
+"""Greater times are decoded as this one."""
 _ANY_TIMESTAMP = -(2**63), 2**63 - 1
 
 
@@ -82,7 +84,7 @@ def _check_records(builders: Sequence[BatchBuilder], context: AppendContext) -> 
             times = records.column("timestamp").cast(pa.int64()).to_pylist()
             keys = records.column("key").is_valid().to_pylist()
             for index, (time_us, has_key) in enumerate(zip(times, keys, strict=True), row):
-                time_ms = _NO_TIMESTAMP if time_us is None else time_us // 1000
+                time_ms = _NO_TIMESTAMP if time_us is None else _exact_ms(time_us // 1000, builder)
                 if needs_key and not has_key:
                     problems[index] = MISSING_KEY
                 elif not valid[0] <= time_ms <= valid[1] and time_ms != _NO_TIMESTAMP:
@@ -98,3 +100,10 @@ def _check_records(builders: Sequence[BatchBuilder], context: AppendContext) -> 
         )
         error.record_errors = problems
         raise error
+
+
+def _exact_ms(time_ms: int, builder: BatchBuilder) -> int:
+    """Return the time of a record as it was given. Arrow's microseconds cannot hold all of Kafka's times."""
+    if time_ms >= _LAST_MS:
+        return builder.max_timestamp
+    return builder.min_timestamp if time_ms <= -_LAST_MS else time_ms
