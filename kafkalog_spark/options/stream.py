@@ -59,11 +59,6 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     if view.lower() != "records":
         raise OptionError(f"view={view} cannot be read as a stream; use spark.read")
     read = parse_read_options(options, default_start=Latest())
-    if read.replicas == "merge":
-        raise OptionError(
-            "replicas=merge cannot be read as a stream, because copies are merged once; use spark.read, or "
-            "give only the directory of one copy"
-        )
     delay = raw.get("maxTriggerDelay")
     return StreamOptions(
         read,

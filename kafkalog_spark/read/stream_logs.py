@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.read.stream_offsets import Offsets
     from native_log.log.live.live_log import LiveLog
+    from native_log.log.live.live_merged_log import LiveMergedLog
 
 logger = logging.getLogger("kafkalog")
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The records of a partition from an offset on are others than those that were read.
+    """The log now has different records from this offset on.
 
     Attributes:
         partition: the partition.
@@ -61,8 +62,9 @@ class StreamLogs:
             include_deleted=options.include_deleted,
             high_watermark=options.high_watermark,
             max_batch_bytes=options.max_batch_bytes,
+            replicas=options.replicas,
         )
-        self.logs: dict[TopicPartition, LiveLog] = {}
+        self.logs: dict[TopicPartition, LiveLog | LiveMergedLog] = {}
         self.replacements: dict[TopicPartition, Replacement] = {}
         self.identities = dict(identities)
         self.refresh()
@@ -130,7 +132,7 @@ class StreamLogs:
         for tp in tps:
             self.replacements.pop(tp, None)
 
-    def _compare(self, tp: TopicPartition, log: LiveLog, identity: LogIdentity) -> None:
+    def _compare(self, tp: TopicPartition, log: LiveLog | LiveMergedLog, identity: LogIdentity) -> None:
         """Compare a log that was opened with what was read of it before."""
         if identity.topic_id is not None and log.topic_id not in (None, identity.topic_id):
             reason = f"the topic was deleted and created again: its id was {identity.topic_id}"

@@ -77,7 +77,7 @@ class PartitionLog(ReadableLog):
     """The log of a partition, to read from and append to.
 
     Its attributes show the log as it was when it was opened or last appended to. A log that is merged from
-    several copies can be read, but not followed or appended to.
+    several copies can be read and followed, but not appended to.
 
     A log that was appended to must be closed. If it is garbage-collected before, a ResourceWarning is raised
     and the log directory is left as after a crash: it must be recovered when it is next opened for writing.
@@ -191,11 +191,11 @@ class PartitionLog(ReadableLog):
     def _followed(
         self, start_offset: int | None, isolation_level: IsolationLevel, options: ReadArguments
     ) -> FollowedLogs:
-        source = self.directory_source("followed")
         if self._follow_in_directory is not None:
             return self._follow_in_directory(start_offset, isolation_level, options)
+        source = self.directory_source("followed")
         log = LiveLog(source)
-        return FollowedLog(PartitionFollower.begin(log, start_offset, isolation_level, options))
+        return FollowedLog(log, PartitionFollower.begin(log, start_offset, isolation_level, options))
 
     def append(
         self,

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def follow_partition(
-    partition: PartitionDir,
+    copies: Sequence[PartitionDir],
     start_offset: int | None,
     isolation_level: IsolationLevel,
     options: ReadArguments,
@@ -31,9 +31,14 @@ def follow_partition(
     high_watermark: HighWatermark,
     max_batch_bytes: int,
 ) -> FollowedLogDir:
-    """Follow one partition directory: see PartitionLog.follow."""
-    log_dir = LiveLogDir(partition.path, high_watermark=high_watermark, max_batch_bytes=max_batch_bytes)
-    starts = {} if start_offset is None else {partition.key: start_offset}
+    """Follow one partition: see PartitionLog.follow. Several copies are merged."""
+    log_dir = LiveLogDir(
+        [copy.path for copy in copies],
+        high_watermark=high_watermark,
+        max_batch_bytes=max_batch_bytes,
+        replicas="merge" if len(copies) > 1 else "longest",
+    )
+    starts = {} if start_offset is None else {copies[0].key: start_offset}
     return FollowedLogDir(log_dir, lambda _topic, _partition: True, starts, isolation_level, options)
 
 
@@ -94,7 +99,7 @@ class FollowedLogDir:
             if key in self._followers:
                 self._unread[key] = None
                 if log_change.is_recreated:
-                    self._new_directories.append(str(self._followers[key].log.path))
+                    self._new_directories += self._followers[key].log.directories
                 self._followers[key].apply(log_change)
         added = (key for key in change.added if self._select(*key))
         for key in sorted({*self._unopened, *added} - set(change.removed)):
@@ -134,14 +139,14 @@ class FollowedLogDir:
         self._unread[key] = None
 
     def _follow(self, key: PartitionKey, follower: PartitionFollower) -> None:
-        path = str(follower.log.path)
         self._followers[key] = follower
-        self._keys[path] = key
-        self._new_directories.append(path)
+        self._keys |= dict.fromkeys(follower.log.directories, key)
+        self._new_directories += follower.log.directories
 
     def _remove(self, key: PartitionKey) -> None:
         follower = self._followers.pop(key)
-        self._keys.pop(str(follower.log.path), None)
+        for directory in follower.log.directories:
+            self._keys.pop(directory, None)
         self._unread.pop(key, None)
         message = (
             f"{key[0]}-{key[1]}: the partition was removed after its records up to offset "

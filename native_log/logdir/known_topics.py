@@ -10,7 +10,7 @@ from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import KafkaLogError, error_message
 from native_log.logdir.directory_state import DirectoryState
-from native_log.policies import TopicFacts
+from native_log.policies import Gaps, TopicFacts, explain_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -136,6 +136,16 @@ class KnownTopics:
         cluster = _cluster_id(self._directories[log_dir])
         others = (state for state in self._directories.values() if _cluster_id(state) == cluster)
         return next((state.path for state in others if state.folder.has(METADATA_DIRECTORY)), None)
+
+
+def gaps_of(facts: Iterable[TopicFacts]) -> Gaps:
+    """Return whether compaction explains offsets that no batch of a partition's copies has.
+
+    Args:
+        facts: what is known about the topic, for each copy.
+    """
+    found = set(map(explain_gaps, facts))
+    return next((gaps for gaps in (Gaps.COMPACTED, Gaps.UNKNOWN) if gaps in found), Gaps.UNEXPLAINED)
 
 
 def _cluster_id(directory: DirectoryState) -> str | None:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
-from native_log.arguments import HighWatermark
+from native_log.arguments import HighWatermark, Replicas
+from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
+from native_log.log.live.live_merged_log import LiveMergedLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.catalog import (
     Catalog,
     PartitionCandidates,
     PartitionKey,
+    copies_among,
     open_copy_of,
 )
 from native_log.logdir.discovery import find_partitions, local_paths
+from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import file_version
 
+logger = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from native_log.arguments import PathLike
+    from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.live.live_files import LogChange
     from native_log.log.log_state import LogState
     from native_log.logdir.directory_state import DirectoryState
@@ -49,13 +57,41 @@ class LogDirChange:
 
 
 @dataclass(slots=True)
-class _OpenLog:
-    """A log, where it is, and the state of its log directory when the log was last refreshed."""
+class _OpenCopy:
+    """A partition directory, its log, and the state of its log directory when the log was last refreshed."""
 
     log: LiveLog
     partition: PartitionDir
     directory: LiveDirectory
     state: DirectoryState
+
+    def read_files(self) -> bool | None:
+        """Read what is new, and return whether anything may be; None: the directory was removed."""
+        try:
+            return self.log.read_files() or self.state is not self.directory.state
+        except FileNotFoundError:
+            if self.log.path.is_dir():
+                raise
+            return None
+
+    @property
+    def unfinished_end(self) -> int | None:
+        """The offset from which on an unfinished write left records; None: there is no such write."""
+        unfinished = self.state.unfinished
+        return None if unfinished is None else unfinished.log_end_offset(self.partition.path.name)
+
+
+@dataclass(slots=True)
+class _OpenLog:
+    """A log and its copies. There is one copy unless the log is merged."""
+
+    log: LiveLog | LiveMergedLog
+    copies: list[_OpenCopy]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether copies were added or removed since the log was last refreshed."""
+        return isinstance(self.log, LiveMergedLog) and not self.log.shows([copy.log for copy in self.copies])
 
 
 class LiveLogDir:
@@ -72,29 +108,34 @@ class LiveLogDir:
         include_deleted: bool = False,
         high_watermark: HighWatermark = "auto",
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        replicas: Replicas = "longest",
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Find the partitions.
 
         Args:
-            paths, include_deleted, high_watermark, max_batch_bytes: see LogDir.
+            paths, include_deleted, high_watermark, max_batch_bytes, replicas: see LogDir.
             now_ns: the clock, in epoch ns.
 
         Raises:
             FileNotFoundError, PermissionError, NotALogDirError, ValueError, TypeError: see LogDir.
         """
+        if replicas not in get_args(Replicas):
+            raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = local_paths(paths)
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
+        self._is_merging = replicas == "merge"
         self._now_ns = now_ns
         self._versions: dict[Path, FileVersion | None] = {}
         self._given: dict[Path, Discovery] = {}
         self._discoveries: dict[Path, Discovery] = {}
         self._directories: dict[Path, LiveDirectory] = {}
         self._catalog = Catalog(self.paths, PartitionCandidates({}, (), ()), {})
+        self._copies: dict[PartitionKey, tuple[PartitionDir, ...]] = {}
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
@@ -118,7 +159,7 @@ class LiveLogDir:
         """Return the partition directories that are read, sorted by topic and partition."""
         return list(self._catalog.partitions.values())
 
-    def partition(self, topic: str, partition: int) -> LiveLog:
+    def partition(self, topic: str, partition: int) -> LiveLog | LiveMergedLog:
         """Return the log of one partition. It is opened by the first call, and then kept up to date.
 
         Raises UnknownTopicOrPartitionError; FileNotFoundError if it was removed since the last refresh; and
@@ -129,7 +170,7 @@ class LiveLogDir:
         if known is None:
             if key not in self._catalog.partitions:
                 raise self._catalog.unknown(topic, partition)
-            known = self._logs[key] = self._open(self._catalog.partitions[key])
+            known = self._logs[key] = self._open(key)
         return known.log
 
     def refresh(self, keys: Iterable[PartitionKey] | None = None) -> LogDirChange:
@@ -169,23 +210,37 @@ class LiveLogDir:
         changed, removed = [], set()
         for key in keys:
             opened = self._logs[key]
-            try:
-                if opened.log.read_files() or opened.state is not opened.directory.state:
-                    changed.append(key)
-            except FileNotFoundError:
-                if opened.log.path.is_dir():
-                    raise
+            has_changed = [copy.read_files() for copy in opened.copies]
+            opened.copies = [
+                copy for copy, change in zip(opened.copies, has_changed, strict=True) if change is not None
+            ]
+            if not opened.copies:
                 removed.add(key)
+            elif any(has_changed) or opened.is_stale:
+                changed.append(key)
         if removed:
             self._versions.clear()  # list the log directories again with the next refresh
             left = {key: path for key, path in self._catalog.partitions.items() if key not in removed}
             self._catalog = replace(self._catalog, partitions=left)
+            self._copies = {key: self._copies[key] for key in left}
             self._logs = {key: log for key, log in self._logs.items() if key not in removed}
         return changed
 
     def _publish(self, opened: _OpenLog) -> LogChange:
-        opened.state = opened.directory.state
-        return opened.log.advance(opened.state.partition_checkpoints(opened.partition, self._high_watermark))
+        changes = []
+        for copy in opened.copies:
+            copy.state = copy.directory.state
+            changes.append(copy.log.advance(self._checkpoints(copy.partition, copy.state)))
+        if isinstance(opened.log, LiveLog):
+            return changes[0]
+        ends = [copy.unfinished_end for copy in opened.copies]
+        return opened.log.advance([copy.log for copy in opened.copies], ends, changes)
+
+    def _checkpoints(self, partition: PartitionDir, state: DirectoryState) -> PartitionCheckpoints:
+        # An unfinished write limits a copy, but not a merged log.
+        if self._is_merging and state.unfinished is not None:
+            state = replace(state, unfinished=None)
+        return state.partition_checkpoints(partition, self._high_watermark)
 
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether the partitions there are others."""
@@ -217,40 +272,85 @@ class LiveLogDir:
             self._discoveries.values(), states, include_deleted=self._include_deleted
         )
         self._catalog = replace(self._catalog, found=found)
-        candidates = found.candidates
+        copies = self._copies_to_merge() if self._is_merging else self._longest_copies(before)
+        if copies == self._copies:
+            return
+        self._copies = copies
+        self._catalog = replace(
+            self._catalog, partitions={key: directories[0] for key, directories in copies.items()}
+        )
+        for key, opened in list(self._logs.items()):
+            if key not in copies:
+                del self._logs[key]
+            elif self._is_merging:
+                known = {copy.partition.path: copy for copy in opened.copies}
+                opened.copies = self._open_copies(copies[key], known)
+            else:
+                self._move(opened.copies[0], copies[key][0])
+
+    def _copies_to_merge(self) -> dict[PartitionKey, tuple[PartitionDir, ...]]:
+        candidates = self._catalog.found.candidates
+        return {key: tuple(copies_among(candidates[key])) for key in sorted(candidates)}
+
+    def _longest_copies(
+        self, before: Mapping[PartitionKey, tuple[PartitionDir, ...]]
+    ) -> dict[PartitionKey, tuple[PartitionDir, ...]]:
+        """Choose one directory for each partition. `before`: the candidates for which choices were made."""
+        candidates = self._catalog.found.candidates
         known = {
             key: directory
             for key, directory in self._catalog.partitions.items()
             if key in candidates and before.get(key) == candidates[key]
         }
-        chosen = found.choose(self._open_copy, candidates.keys() - known.keys())
-        partitions = dict(sorted({**known, **chosen}.items()))
-        if partitions == self._catalog.partitions:
-            return
-        self._catalog = replace(self._catalog, partitions=partitions)
-        for key, opened in list(self._logs.items()):
-            if key not in partitions:
-                del self._logs[key]
-            elif partitions[key].path != opened.log.path:
-                opened.partition = partitions[key]
-                opened.directory = self._directories[opened.partition.path.parent]
-                opened.log.move(opened.partition.path)
+        chosen = self._catalog.found.choose(self._open_copy, candidates.keys() - known.keys())
+        return {key: (directory,) for key, directory in sorted({**known, **chosen}.items())}
 
-    def _open(self, partition: PartitionDir) -> _OpenLog:
+    def _move(self, copy: _OpenCopy, partition: PartitionDir) -> None:
+        """Continue with another directory, if a broker has moved the partition."""
+        if partition.path != copy.log.path:
+            copy.partition = partition
+            copy.directory = self._directories[partition.path.parent]
+            copy.log.move(partition.path)
+
+    def _open(self, key: PartitionKey) -> _OpenLog:
+        if not self._is_merging:
+            copy = self._open_live(self._copies[key][0])
+            return _OpenLog(copy.log, [copy])
+        copies = self._open_copies(self._copies[key], {})
+        known_topics = KnownTopics({path: each.state for path, each in self._directories.items()})
+        gaps = gaps_of(map(known_topics.facts, self._copies[key]))
+        ends = [copy.unfinished_end for copy in copies]
+        return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps), copies)
+
+    def _open_copies(
+        self, directories: Iterable[PartitionDir], known: Mapping[Path, _OpenCopy]
+    ) -> list[_OpenCopy]:
+        """Return the copies in directories. Those that are not known are opened, if they can be.
+
+        Raises KafkaLogError, OSError if no copy can be opened.
+        """
+        copies: list[_OpenCopy] = []
+        failure: KafkaLogError | OSError | None = None
+        for directory in directories:
+            try:
+                copies.append(known.get(directory.path) or self._open_live(directory))
+            except (KafkaLogError, FileNotFoundError) as error:
+                logger.warning("%s; this copy is not merged", error_message(error))
+                failure = error
+        if failure is not None and not copies:
+            raise failure
+        return copies
+
+    def _open_live(self, partition: PartitionDir) -> _OpenCopy:
         directory = self._directories[partition.path.parent]
         state = directory.state
-        source = DirectorySource(
-            str(partition.path),
-            partition.topic,
-            partition.partition,
-            state.partition_checkpoints(partition, self._high_watermark),
-            self._max_batch_bytes,
-        )
+        checkpoints = self._checkpoints(partition, state)
+        source = DirectorySource(str(partition.path), *partition.key, checkpoints, self._max_batch_bytes)
         log = LiveLog(source, now_ns=self._now_ns)
         if directory.refresh_unfinished():
             # The log may contain a part of a write that began since the last refresh.
-            return self._open(partition)
-        return _OpenLog(log, partition, directory, state)
+            return self._open_live(partition)
+        return _OpenCopy(log, partition, directory, state)
 
     def _open_copy(self, partition: PartitionDir) -> LogState | None:
         state = self._directories[partition.path.parent].state

@@ -42,11 +42,10 @@ from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
 from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.internal_tables import InternalTables
-from native_log.logdir.known_topics import KnownTopics
+from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, internal_topics
-from native_log.policies import Gaps, explain_gaps
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import LOCAL
 
@@ -58,9 +57,10 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.log_state import LogState
+    from native_log.log.partition_log import FollowInDirectory
     from native_log.log.reading.log_range import ReadArguments
     from native_log.log.sources.joined import JoinedSource
-    from native_log.policies import TopicFacts
+    from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ class LogDir(InternalTables):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = local_paths(path, more_paths)
         self._storage = storage
+        self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
@@ -349,8 +350,7 @@ class LogDir(InternalTables):
 
     def explain_gaps(self, topic: str, partition: int) -> Gaps:
         """Return whether compaction explains offsets that no batch of a partition's copies has."""
-        found = {explain_gaps(self.topic_facts(copy)) for copy in self.copies(topic, partition)}
-        return next((gaps for gaps in (Gaps.COMPACTED, Gaps.UNKNOWN) if gaps in found), Gaps.UNEXPLAINED)
+        return gaps_of(map(self.topic_facts, self.copies(topic, partition)))
 
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
         """Open the log in one of `copies` or `all_copies`. Raises KafkaLogError, OSError."""
@@ -374,7 +374,8 @@ class LogDir(InternalTables):
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
             source = self._merged[key] = merge(logs, ends, self.explain_gaps(*key))
-        return PartitionLog(source.open())
+        merged = PartitionLog(source.open())
+        return merged.followed_by(self._follower(self._copies[key])) if self._storage is LOCAL else merged
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         if config:
@@ -389,14 +390,7 @@ class LogDir(InternalTables):
                 str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
             )
             log = PartitionLog(source.open(), settings)
-            return log.followed_by(
-                partial(
-                    follow_partition,
-                    directory,
-                    high_watermark=self._high_watermark,
-                    max_batch_bytes=self._max_batch_bytes,
-                )
-            )
+            return log.followed_by(self._follower([directory])) if directory.storage is LOCAL else log
 
         log = open_log()
         state = self._directories[log_dir]
@@ -405,6 +399,15 @@ class LogDir(InternalTables):
             self._directories[log_dir] = replace(state, unfinished=WriteIntent.read(state.folder))
             log = open_log()
         return log
+
+    def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
+        """Return the function that follows a partition with its copies."""
+        return partial(
+            follow_partition,
+            copies,
+            high_watermark=self._high_watermark,
+            max_batch_bytes=self._max_batch_bytes,
+        )
 
     def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
         """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
@@ -454,7 +457,7 @@ class LogDir(InternalTables):
                 partition was removed (with `fail_on_data_loss`).
             OffsetOutOfRangeError, LogTruncatedError, CorruptRecordError, ValueError, TypeError: see
                 PartitionLog.follow.
-            KafkaLogError: replicas="merge", and a partition has several copies.
+            KafkaLogError: the paths are not on a local disk; copies have different topic ids.
         """
         live = self._live()
         if callable(topics):
@@ -486,17 +489,12 @@ class LogDir(InternalTables):
 
     def _live(self) -> LiveLogDir:
         self._check_local("followed")
-        if any(len(copies) > 1 for copies in self._copies.values()):
-            raise KafkaLogError(
-                'expected replicas="longest", found "merge": several copies cannot be followed as one log; '
-                "open the directories of one broker",
-                path=", ".join(map(str, self.paths)),
-            )
         return LiveLogDir(
             self.paths,
             include_deleted=self._include_deleted,
             high_watermark=self._high_watermark,
             max_batch_bytes=self._max_batch_bytes,
+            replicas=self._replicas,
         )
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:

@@ -21,6 +21,7 @@ import pytest
 from kafkalog_spark.read.offset_state import LOG_IDENTITIES
 from native_log import LogDir
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent, last_stream_batch
+from native_log.storage import Folder
 
 from .cluster import Cluster
 from .copying_driver import StreamCopy, command
@@ -226,7 +227,7 @@ def _position(copy: StreamCopy) -> str:
     if planned == committed:
         return "between micro-batches"
     query_id = json.loads((checkpoint / "metadata").read_text())["id"]
-    intent = WriteIntent.read_file(target / WRITE_INTENT)
+    intent = WriteIntent.read_file(Folder(str(target)), WRITE_INTENT)
     if intent is not None and intent.stream is not None and intent.stream[0] == query_id:
         return "in the sink's commit"
     if last_stream_batch(target, query_id) == planned:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from native_log import KafkaLogError, LogDir, UnknownTopicOrPartitionError
+from native_log import LogDir, UnknownTopicOrPartitionError
 from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
 from native_log.log.sources.joined import JoinedSource
 from tests.builders.copies import batches, rows, rows_of, write_copy
@@ -56,11 +56,6 @@ def test_copies_are_opened_one_by_one(copies: LogDir, tmp_path: Path) -> None:
     assert [directory.path.parent for directory in LogDir(SAMPLE).copies("orders", 0)] == [SAMPLE]
     with pytest.raises(UnknownTopicOrPartitionError):
         copies.copies("orders", 9)
-
-
-def test_several_copies_are_not_followed(copies: LogDir) -> None:
-    with pytest.raises(KafkaLogError, match="cannot be followed"):
-        copies.follow("orders")
 
 
 def test_a_copy_that_cannot_be_opened_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.read import parse_read_options
-from kafkalog_spark.options.stream import parse_stream_options
 from tests.builders.batches import ABORT, T0, TRANSACTIONAL, Rec, marker, v2
 from tests.builders.copies import batches, damage, rows_of, write_copy
 from tests.builders.logs import write_log
@@ -79,9 +79,41 @@ def test_aborted_records_are_left_out(spark: SparkSession, tmp_path: Path) -> No
     assert committed.agg(F.min("offset"), F.count("*")).first() == (6, 6)
 
 
-def test_a_stream_is_rejected() -> None:
-    options = {"path": "/p", "replicas": "merge"}
-    with pytest.raises(OptionError, match="cannot be read as a stream"):
-        parse_stream_options(options)
+def test_a_stream_reads_merged_copies(spark: SparkSession, tmp_path: Path) -> None:
+    """A second run continues where the first one ended, although another copy has the new records."""
+    whole = batches(0, 30)
+    first = write_copy(tmp_path / "a", whole[:20], rolls=[30])
+    write_copy(tmp_path / "b", whole[:15])
+    damage(first, whole[3])
+    read: list[tuple[int, bytes]] = []
+
+    def run() -> None:
+        stream = spark.readStream.format("kafkalog").options(
+            paths=json.dumps([str(tmp_path / name) for name in "ab"]),
+            replicas="merge",
+            startingOffsets="earliest",
+            offsetStateLocation=str(tmp_path / "state"),
+        )
+        query = (
+            stream.load()
+            .select("offset", "value")
+            .writeStream.foreachBatch(
+                lambda frame, _: read.extend((row.offset, bytes(row.value)) for row in frame.collect())
+            )
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(60)
+
+    run()
+    assert sorted(read) == rows_of(whole[:20])
+    write_copy(tmp_path / "b", whole)
+    run()
+    assert sorted(read) == rows_of(whole)
+
+
+def test_an_unknown_value_is_rejected() -> None:
+    options = {"path": "/p"}
     with pytest.raises(OptionError, match="replicas"):
         parse_read_options({**options, "replicas": "join"})

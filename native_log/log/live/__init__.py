@@ -3,6 +3,7 @@
 | module | contents |
 |---|---|
 | live_log | LiveLog: one partition directory that is refreshed in place |
+| live_merged_log | LiveMergedLog: several copies, merged again when one of them changes |
 | live_files | LiveFiles: notice changed files, and read only what is new |
 | divergence | find the offset from which a log was truncated and written again |
 | tail_marks | remember the last batches that were seen, to notice that a file was rewritten |

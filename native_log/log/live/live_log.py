@@ -128,6 +128,11 @@ class LiveLog:
         return Path(self._source.path)
 
     @property
+    def directories(self) -> list[str]:
+        """The directories to watch: this one."""
+        return [self._source.path]
+
+    @property
     def topic_id(self) -> str | None:
         """The topic id: see PartitionLog."""
         return self._files.topic_id

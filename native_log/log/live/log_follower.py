@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from native_log.log.live.live_log import LiveLog
     from native_log.log.live.partition_follower import PartitionFollower
 
 DEFAULT_POLL_INTERVAL_MS = 1000
@@ -142,17 +143,19 @@ class LogFollower:
 
 
 class FollowedLog:
-    """One log, as FollowedLogs. Its checkpoints are those of the time when it was opened."""
+    """Follow one log. The checkpoints are read once, at opening."""
 
-    def __init__(self, follower: PartitionFollower) -> None:
+    def __init__(self, log: LiveLog, follower: PartitionFollower) -> None:
+        """Follow `log`, of which `follower` has the position."""
+        self._log = log
         self._follower = follower
-        self._new_directories = [str(follower.log.path)]
+        self._new_directories = log.directories
 
     def refresh(self, changed: Collection[str] | None) -> None:
         """See FollowedLogs."""
-        change = self._follower.log.refresh()
+        change = self._log.refresh()
         if change.is_recreated:
-            self._new_directories = [str(self._follower.log.path)]
+            self._new_directories = self._log.directories
         self._follower.apply(change)
 
     def new_directories(self) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.log.live.live_files import LogChange
     from native_log.log.live.live_log import LiveLog
+    from native_log.log.live.live_merged_log import LiveMergedLog
     from native_log.log.reading.log_range import ReadArguments
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,11 @@ class PartitionFollower:
 
     @classmethod
     def begin(
-        cls, log: LiveLog, start_offset: int | None, isolation_level: IsolationLevel, options: ReadArguments
+        cls,
+        log: LiveLog | LiveMergedLog,
+        start_offset: int | None,
+        isolation_level: IsolationLevel,
+        options: ReadArguments,
     ) -> PartitionFollower:
         """Begin at `start_offset`, or at the current end if it is None.
 
@@ -44,7 +49,11 @@ class PartitionFollower:
         return cls(log, end if start_offset is None else start_offset, isolation_level, options)
 
     def __init__(
-        self, log: LiveLog, position: int, isolation_level: IsolationLevel, options: ReadArguments
+        self,
+        log: LiveLog | LiveMergedLog,
+        position: int,
+        isolation_level: IsolationLevel,
+        options: ReadArguments,
     ) -> None:
         """Begin at `position`. `options`: see LogRange.read."""
         self.log = log

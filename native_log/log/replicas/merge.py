@@ -18,7 +18,7 @@ from native_log.policies import Gaps
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.log_state import LogState
     from native_log.log.replicas.plan import CopyState, MergePlan
@@ -27,18 +27,22 @@ logger = logging.getLogger(__name__)
 
 
 def merge(
-    logs: Sequence[LogState], end_offsets: Sequence[int | None], gaps: Gaps = Gaps.UNKNOWN
+    logs: Sequence[LogState],
+    end_offsets: Sequence[int | None],
+    gaps: Gaps = Gaps.UNKNOWN,
+    *,
+    warn: Callable[[str], None] = logger.warning,
 ) -> JoinedSource:
     """Return the merged log of several copies.
 
-    The cost is that of opening the copies. Damage is found, and read from other copies, by those who read the
-    records. A warning is logged for each decision that leaves out records.
+    This costs no more than opening the copies. Readers find damage later, and read from other copies.
 
     Args:
         logs: the copies, at least one.
         end_offsets: for each copy, the offset from which on an unfinished write left records; None: none.
         gaps: whether compaction explains offsets that no batch of a copy has. If not, they are missing, and
             are read from other copies. If that is unknown, a warning is logged where they are read.
+        warn: called with a sentence for each decision that leaves out records.
 
     Raises:
         KafkaLogError: the copies have different topic ids.
@@ -48,7 +52,8 @@ def merge(
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "copy-states") as pool:
         states = without_doubtful_batches(logs, list(pool.map(read_state, logs, end_offsets)))
     plan = plan_merge(states)
-    _report(plan, logs, states)
+    for decision in _decisions(plan, logs, states):
+        warn(decision)
     return _join(plan, logs, states, gaps)
 
 
@@ -63,40 +68,38 @@ def _check_topic_ids(logs: Sequence[LogState]) -> None:
         )
 
 
-def _report(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]) -> None:
+def _decisions(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]) -> Iterator[str]:
+    """Yield a sentence for each decision that leaves out records."""
     leader = logs[plan.leader].path
     for index, state in enumerate(states):
         agreed, path = plan.agreed_ends[index], logs[index].path
         if agreed < state.end_offset:
-            logger.warning(
-                "%s: offsets %d to %d are left out, because their leader epochs differ from those of %s",
-                *(path, agreed, state.end_offset - 1, leader),
+            yield (
+                f"{path}: offsets {agreed} to {state.end_offset - 1} are left out, because their leader "
+                f"epochs differ from those of {leader}"
             )
         if state.doubtful is not None:
-            logger.warning("%s; it counts as damaged", state.doubtful)
+            yield f"{state.doubtful}; it counts as damaged"
         if logs[index].invalid_bytes and agreed == state.end_offset == plan.log_end_offset:
-            logger.warning(
-                "%s: its last %d bytes, after offset %d, are ignored: they are not a valid batch, as a crash "
-                "leaves it",
-                *(path, logs[index].invalid_bytes, plan.log_end_offset),
+            yield (
+                f"{path}: its last {logs[index].invalid_bytes} bytes, after offset {plan.log_end_offset}, "
+                "are ignored: they are not a valid batch, as a crash leaves it"
             )
         if (state.high_watermark or 0) > plan.log_end_offset:
-            logger.warning(
-                "%s: its high watermark is %d (replication-offset-checkpoint), but the merged log ends at "
-                "offset %d: committed records are missing",
-                *(path, state.high_watermark, plan.log_end_offset),
+            yield (
+                f"{path}: its high watermark is {state.high_watermark} (replication-offset-checkpoint), but "
+                f"the merged log ends at offset {plan.log_end_offset}: committed records are missing"
             )
         if index in plan.unconnected:
-            logger.warning(
-                "%s: its first offsets, from %d on, are left out, because no copy has those between them and "
-                "%d; open this directory alone to read them",
-                *(path, state.start_offset, plan.log_start_offset),
+            yield (
+                f"{path}: its first offsets, from {state.start_offset} on, are left out, because no copy has "
+                f"those between them and {plan.log_start_offset}; open this directory alone to read them"
             )
         missing = [span for span in state.missing if span.start_offset >= plan.log_start_offset]
         if missing and index == plan.leader:
-            logger.warning(
-                "%s: offsets %d to %d are missing; they are read from other copies, if any has them",
-                *(path, missing[0].start_offset, missing[0].end_offset - 1),
+            yield (
+                f"{path}: offsets {missing[0].start_offset} to {missing[0].end_offset - 1} are missing; they "
+                "are read from other copies, if any has them"
             )
 
 
