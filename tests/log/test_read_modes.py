@@ -10,6 +10,7 @@ import pytest
 
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.segment import search
 from native_log.segment.files import file_name
 from native_log.segment.search import SEARCH_BYTES
 from tests.builders.batches import batch
@@ -162,10 +163,12 @@ def test_large_batches_after_damage(tmp_path: Path, size: int) -> None:
     assert offsets(smaller.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 7, 8, 9]
 
 
-def test_batches_across_the_windows_of_the_search(tmp_path: Path) -> None:
+def test_batches_across_the_windows_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch begins a few bytes before or after the end of a search chunk."""
+    monkeypatch.setattr(search, "NEAR_BYTES", 1024)
+    monkeypatch.setattr(search, "SEARCH_BYTES", 4096)
     for shift in range(-SIZE - 2, 3):
-        hole = b"\xff" * (SEARCH_BYTES + shift)
+        hole = b"\xff" * (search.SEARCH_BYTES + shift)
         write_log(tmp_path, {0: [batch(0), hole, batch(6), batch(9)]})
         batches = PartitionLog.open(tmp_path).read(columns=["offset"], mode="dropMalformed")
         assert offsets(batches) == [0, 1, 2, *range(6, 12)]
