@@ -243,7 +243,7 @@ class LiveLogDir:
         return state.partition_checkpoints(partition, self._high_watermark)
 
     def _discover(self) -> bool:
-        """List the paths that have changed, and return whether the partitions there are others."""
+        """List the paths that have changed, and return whether their partitions changed."""
         is_changed = False
         for path in self.paths:
             before, is_stale = self._discoveries.get(path), path not in self._versions

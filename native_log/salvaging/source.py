@@ -1,4 +1,4 @@
-"""Find the partitions of damaged log directories, whatever of their files can be read."""
+"""Find the partitions of damaged log directories, even if some files are unreadable."""
 
 from __future__ import annotations
 

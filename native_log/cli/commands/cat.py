@@ -211,8 +211,8 @@ def cat(
       %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
     """
     _check_ends(offset, end_offset, from_ms, until_ms)
-    if follow:
-        _check_follow(has_end=end_offset is not None or until_ms is not None, replicas=replicas)
+    if follow and (end_offset is not None or until_ms is not None):
+        raise click.UsageError("expected --follow without an end, found --end-offset or --until")
     is_terminal = output.name == "-" and sys.stdout.isatty()
     if form["form"] == "arrow" and is_terminal:
         raise click.UsageError(
@@ -249,14 +249,6 @@ def _check_ends(
         raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
     if from_ms is not None and until_ms is not None and from_ms > until_ms:
         raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
-
-
-def _check_follow(*, has_end: bool, replicas: Replicas) -> None:
-    """Raise click.UsageError for options that --follow excludes."""
-    if has_end:
-        raise click.UsageError("expected --follow without an end, found --end-offset or --until")
-    if replicas == "merge":
-        raise click.UsageError("expected --follow with the directory of one copy, found --replicas merge")
 
 
 def _record_filter(

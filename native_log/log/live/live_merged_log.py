@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 class LiveMergedLog:
     """Several copies of a log. If one of them changes, they are merged again.
 
-    The copies are live logs, which somebody else refreshes. `advance` merges them, which costs as much as
+    The copies are live logs, which the caller refreshes. `advance` merges them, which costs as much as
     opening them.
 
     Attributes:

@@ -1,1 +1,1 @@
-"""What is read of a log: ranges of offsets, found, cut, and decoded over damage and under a live broker."""
+"""Split and decode ranges of a log, past damage and beside a running broker."""
