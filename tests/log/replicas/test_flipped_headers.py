@@ -13,7 +13,6 @@ import native_log
 from native_log import CorruptRecordError, LogDir
 from native_log.segment.files import file_name
 from tests.builders.copies import RECORDS, batches, rows, rows_of, write_copy
-from tests.builders.headers import header_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,7 @@ WHOLE = batches(0, 4)
 SIZE = len(WHOLE[0].data)
 OFFSET_BITS = range(64)
 """The bits of a batch that are its base offset."""
-HEADER_BITS = header_bits(61, checked_from=21)
+HEADER_BITS = range(61 * 8)
 
 
 def flipped(batch: int, bit: int) -> bytes:
