@@ -82,7 +82,7 @@ def irregular_logs(directory: str) -> dict[str, str]:
 
 def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
     by_name = _files(directory)
-    files = loadable_files(name for name in by_name if name not in ignored)
+    files = loadable_files(by_name if not ignored else [name for name in by_name if name not in ignored])
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()

@@ -133,7 +133,7 @@ class LogState:
     log_end_offset: int
     locations: LocationCache | None = None
 
-    @cached_property
+    @property
     def path(self) -> Path:
         """The directory that messages name: that of the source."""
         return Path(self.source.path)
@@ -148,12 +148,12 @@ class LogState:
         """A batch that claims more bytes, or decompresses to more, counts as damaged."""
         return self.source.max_batch_bytes
 
-    @cached_property
+    @property
     def log_start_offset(self) -> int:
         """The first offset of the log: see PartitionLog."""
         return self.checkpoints.start_before(self.local_log_start_offset)
 
-    @cached_property
+    @property
     def high_watermark(self) -> int:
         """The first offset that is not read: see PartitionLog."""
         checkpoints = self.checkpoints
@@ -161,7 +161,7 @@ class LogState:
             return max(self.local_log_start_offset, min(checkpoints.high_watermark, self.log_end_offset))
         return self.log_end_offset
 
-    @cached_property
+    @property
     def base_offsets(self) -> list[int]:
         """The base offsets of the segments."""
         return [segment.base_offset for segment in self.segments]
