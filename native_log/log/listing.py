@@ -13,6 +13,7 @@ from native_log.errors import KafkaLogError, error_message
 from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
+from native_log.segment.scan import BATCH_COLUMNS, scan_file
 from native_log.segment.segment import LogSegment
 from native_log.storage import Folder, Window, folder_of, is_file
 from native_log.storage.opening import check_regular, check_regular_file
@@ -111,7 +112,7 @@ def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str])
         # Without `replaced`, a .swap file is selected over another file of the same base offset. So this
         # gives the segments to open, to find the offsets that each .swap file covers.
         new = {names.base_offset: names for names in select_files(files, None).segments}
-        next_offsets = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
+        next_offsets = [end_of_swap(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
         replaced = min(swap.offset for swap in swaps), max(next_offsets)
     chosen = select_files(files, replaced)
     ends = [*(names.base_offset for names in chosen.segments[1:]), MAX_OFFSET]
@@ -137,6 +138,26 @@ def _files(directory: Folder) -> dict[str, FileEntry]:
         return {name: entry for name, entry in entries if entry.is_file() or name.endswith(_LOG_SUFFIX)}
     except OSError:
         return {name: entry for name, entry in entries if is_file(entry) or name.endswith(_LOG_SUFFIX)}
+
+
+def end_of_swap(segment: LogSegment, max_batch_bytes: int) -> int:
+    """Return the offset up to which a .swap file replaces other segments.
+
+    As a broker, read headers from the last index entry up to the first damage (Kafka:
+    LogSegment.readNextOffset). Segments with the offsets after the damage are still there, and are kept.
+    """
+    index = segment.load_offset_index()
+    with segment.open() as file:
+        starts = [index.entry(len(index) - 1)[1]] if len(index) else []
+        for start in [*(start for start in starts if 0 < start < file.size_bytes), 0]:
+            end = None
+            for scanned in scan_file(
+                file, start, file.size_bytes, Window(), max_batch_bytes=max_batch_bytes, columns=BATCH_COLUMNS
+            ):
+                end = scanned.next_offset if scanned.batches.num_rows else end
+            if end is not None:
+                return end
+    return segment.base_offset
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 from native_log.errors import KafkaLogError
 from native_log.log import PartitionLog
 from native_log.log.log_files import loadable_files, select_files, swap_logs
+from native_log.log.replacing.interrupted import finish_interrupted
 from native_log.segment.files import file_name
 from tests.builders.batches import batch
 from tests.builders.logs import write_log
@@ -93,6 +94,22 @@ def test_a_swap_file_extends_to_its_last_record(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path)
     assert [segment.log for segment in log.segments] == names("0 log swap", "6 log")
     assert offsets(log.read(columns=["offset"])) == [0, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_segment_after_damage_in_a_swap_file_is_kept(tmp_path: Path, is_finished: bool) -> None:
+    """As in a broker, the .swap file covers the offsets up to its first damage."""
+    whole = [batch(offset) for offset in range(0, 12, 3)]
+    write_log(tmp_path, {0: whole[:2], 6: whole[2:]})
+    damaged = b"".join([whole[0], b"\xff" * len(whole[1]), *whole[2:]])
+    (tmp_path / file_name(0, "log", "swap")).write_bytes(damaged)
+    if is_finished:
+        finish_interrupted(tmp_path, 2**20)
+    log = PartitionLog.open(tmp_path)
+    suffix = "" if is_finished else " swap"
+    assert [segment.log for segment in log.segments] == names(f"0 log{suffix}", "6 log")
+    read = log.read(columns=["offset"], mode="dropMalformed")
+    assert offsets(read) == [0, 1, 2, *range(6, 12)]
 
 
 def test_base_offsets_beyond_2_53(tmp_path: Path) -> None:

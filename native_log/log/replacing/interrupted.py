@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
-from native_log.log.listing import list_log, next_offset
+from native_log.log.listing import end_of_swap, list_log
 from native_log.log.log_files import loadable_files, swap_logs
 from native_log.segment.files import (
     CLEANED,
@@ -71,7 +71,7 @@ def _finish_replacement(directory: Path, files: list[FileName], max_batch_bytes:
         listing = list_log(str(directory), max_batch_bytes)
         new = [segment for segment in listing.segments if segment.log.endswith(f".{SWAP}")]
         low = min(segment.base_offset for segment in new)
-        high = max(next_offset(segment, max_batch_bytes) for segment in new)
+        high = max(end_of_swap(segment, max_batch_bytes) for segment in new)
         replaced = {file.name for file in valid if not file.state and low <= file.offset < high}
     for file in files:
         is_obsolete = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
