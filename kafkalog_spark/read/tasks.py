@@ -20,6 +20,8 @@ from kafkalog_spark.read.splits import (
     pack,
     target_bytes,
 )
+from native_log.log.reading.options import ReadOptions as LogReadOptions
+from native_log.log.reading.reader import read_rows
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.schema import Projection
-    from native_log.arguments import Mode
     from native_log.log import LogRange
 
 
@@ -98,24 +99,18 @@ class TaskReader:
     """Reads the records of a task. Spark sends it to each task.
 
     Attributes:
+        options: how the records are read.
         latest: whether only the newest record of each key is read.
     """
 
     projection: Projection
-    mode: Mode
-    check_crcs: bool
-    fail_on_data_loss: bool
+    options: LogReadOptions
     latest: bool
 
     @classmethod
     def of(cls, options: ReadOptions, projection: Projection) -> TaskReader:
-        return cls(
-            projection,
-            options.mode,
-            options.check_crcs,
-            options.fail_on_data_loss,
-            options.view == "latest",
-        )
+        read = LogReadOptions(options.mode, options.check_crcs, options.fail_on_data_loss)
+        return cls(projection, read, options.view == "latest")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of a split, in the schema of the query."""
@@ -128,12 +123,14 @@ class TaskReader:
 
     def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
         with visibility_check(range.path):
-            yield from (range.latest if self.latest else range.read)(
-                self.projection.columns,
-                mode=self.mode,
-                check_crcs=self.check_crcs,
-                fail_on_data_loss=self.fail_on_data_loss,
-            )
+            yield from self._rows(range)
+
+    def _rows(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+        if not self.latest:
+            return read_rows(range, self.projection.columns, self.options)
+        from native_log.log.reading.latest import latest_rows  # imports pyarrow.compute, which is slow
+
+        return latest_rows(range, self.projection.columns, self.options)
 
 
 def merge_small_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
-    from native_log.log.reading.latest import ReadMode
+    from native_log.log.reading.options import ReadOptions
     from native_log.storage import Folder
 
 
@@ -33,7 +33,7 @@ class InternalScan:
     """How to show partitions of an internal topic. The driver sends it to the tasks.
 
     Attributes:
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         history: show all records.
         retention: decides which offsets are expired.
         as_of_offset: the offset of __cluster_metadata to stop at, exclusive; None: its end.
@@ -41,7 +41,7 @@ class InternalScan:
         topic_names: the names of topics by id, if the view needs them.
     """
 
-    read_mode: ReadMode
+    read_options: ReadOptions
     history: bool
     retention: OffsetRetention
     as_of_offset: int | None = None
@@ -78,37 +78,37 @@ class InternalView:
 def _consumer_offsets(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.consumer_offsets(log, scan.read_mode, scan.retention, history=scan.history)
+    return tables.consumer_offsets(log, scan.read_options, scan.retention, history=scan.history)
 
 
 def _lag(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.lag(log, scan.read_mode, scan.retention, scan.end_offsets)
+    return tables.lag(log, scan.read_options, scan.retention, scan.end_offsets)
 
 
 def _groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.groups(log, scan.read_mode, scan.topic_names)
+    return tables.groups(log, scan.read_options, scan.topic_names)
 
 
 def _share_groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.share_groups(log, scan.read_mode, scan.topic_names, scan.end_offsets)
+    return tables.share_groups(log, scan.read_options, scan.topic_names, scan.end_offsets)
 
 
 def _transaction_state(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.transaction_state(log, scan.read_mode, history=scan.history)
+    return tables.transaction_state(log, scan.read_options, history=scan.history)
 
 
 def _cluster_metadata(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.cluster_metadata(log, scan.read_mode, scan.as_of_offset)
+    return tables.cluster_metadata(log, scan.read_options, scan.as_of_offset)
 
 
 def _formatted_metadata(log_dir: Folder) -> Iterator[pa.RecordBatch]:

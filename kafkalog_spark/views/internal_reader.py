@@ -17,7 +17,7 @@ from kafkalog_spark.read.tasks import merge_small_batches
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
 from kafkalog_spark.views.reader import reject_limits
-from native_log.internal_topics.tables import read_mode_of
+from native_log.internal_topics.tables import read_options_of
 from native_log.log import PartitionLog
 from native_log.logdir.internal_tables import (
     end_offsets,
@@ -65,7 +65,7 @@ class InternalViewReader(DataSourceReader):
         shows_formatted = self._view.formatted_batches is not None and options.as_of_offset is None
         log_dir = open_log_dir(options, allow_empty=shows_formatted)
         scan = InternalScan(
-            read_mode_of(
+            read_options_of(
                 options.mode,
                 check_crcs=options.check_crcs,
                 fail_on_data_loss=options.fail_on_data_loss,

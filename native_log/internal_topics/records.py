@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.log.reading.latest import latest_rows
+from native_log.log.reading.reader import read_rows
 from native_log.messages.reading import MessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from native_log.log import LogRange, PartitionLog
-    from native_log.log.reading.latest import ReadMode
+    from native_log.log.reading.options import ReadOptions
 
 RECORD_FIELDS = ("offset", "timestamp", "key", "value")
 HISTORY_FIELDS = (*RECORD_FIELDS, "producerId", "isTransactional")
@@ -67,44 +69,34 @@ def visible_range(log: PartitionLog) -> LogRange:
 
 
 def latest_records(
-    log: PartitionLog, read_mode: ReadMode, *, except_types: Iterable[int] = ()
+    log: PartitionLog, read_options: ReadOptions, *, except_types: Iterable[int] = ()
 ) -> Iterator[Record]:
     """Read the newest record of each key of `visible_range`, in the order of offsets, tombstones too.
 
     Args:
         log: a partition of an internal topic.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         except_types: types of records to skip. A key begins with its type.
     """
     prefixes = pa.array([kind.to_bytes(_TYPE_BYTES) for kind in except_types], pa.binary())
-    for batch in latest_batches(log, read_mode):
+    for batch in latest_batches(log, read_options):
         types = pc.binary_slice(batch.column("key"), 0, _TYPE_BYTES)
         yield from records_of(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
 
 
-def latest_batches(log: PartitionLog, read_mode: ReadMode) -> Iterator[pa.RecordBatch]:
+def latest_batches(log: PartitionLog, read_options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read the same as `latest_records`, as batches with RECORD_FIELDS."""
-    return visible_range(log).latest(
-        RECORD_FIELDS,
-        mode=read_mode.mode,
-        check_crcs=read_mode.check_crcs,
-        fail_on_data_loss=read_mode.fail_on_data_loss,
-    )
+    return latest_rows(visible_range(log), RECORD_FIELDS, read_options)
 
 
-def all_records(log: PartitionLog, read_mode: ReadMode) -> Iterator[Record]:
+def all_records(log: PartitionLog, read_options: ReadOptions) -> Iterator[Record]:
     """Read all records up to the high watermark, those of aborted and open transactions too."""
-    return (record for batch in all_batches(log, read_mode) for record in records_of(batch))
+    return (record for batch in all_batches(log, read_options) for record in records_of(batch))
 
 
-def all_batches(log: PartitionLog, read_mode: ReadMode) -> Iterator[pa.RecordBatch]:
+def all_batches(log: PartitionLog, read_options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read the same as `all_records`, as batches with HISTORY_FIELDS."""
-    return log.range().read(
-        HISTORY_FIELDS,
-        mode=read_mode.mode,
-        check_crcs=read_mode.check_crcs,
-        fail_on_data_loss=read_mode.fail_on_data_loss,
-    )
+    return read_rows(log.range(), HISTORY_FIELDS, read_options)
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[Record]:

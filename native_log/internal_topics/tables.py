@@ -31,7 +31,7 @@ from native_log.internal_topics.share_groups import share_state_rows
 from native_log.internal_topics.transaction_state import transactional_id_rows
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.reading.columns import check_mode
-from native_log.log.reading.latest import ReadMode
+from native_log.log.reading.options import ReadOptions
 from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from native_log.storage import Folder
 
 
-def read_mode_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadMode:
+def read_options_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadOptions:
     """Return what to do about damage and data loss.
 
     Raises:
@@ -55,34 +55,36 @@ def read_mode_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool
     check_mode(mode)
     if mode == "permissive":
         raise ValueError("mode: expected failFast or dropMalformed, found 'permissive'")
-    return ReadMode(mode, check_crcs, fail_on_data_loss)
+    return ReadOptions(mode, check_crcs, fail_on_data_loss)
 
 
 def consumer_offsets(
-    log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention, *, history: bool = False
+    log: PartitionLog, read_options: ReadOptions, retention: OffsetRetention, *, history: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the committed offsets in a partition of __consumer_offsets, as CONSUMER_OFFSETS_SCHEMA.
 
     Args:
         log: the partition.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         retention: decides which offsets are expired.
         history: yield all commits and tombstones, instead of the latest commits.
     """
-    latest = _latest(log, read_mode, retention)
+    latest = _latest(log, read_options, retention)
     if not history:
         return latest
     expired = array("q")
     for batch in latest:
         is_expired = pc.equal(batch.column("state"), "expired")
         expired.extend(batch.column("recordOffset").filter(is_expired).to_pylist())
-    transactions = TransactionStates(log.transactions(mode=read_mode.mode))
-    return all_commits(all_batches(log, read_mode), log.partition, transactions, array("q", sorted(expired)))
+    transactions = TransactionStates(log.transactions(mode=read_options.mode))
+    return all_commits(
+        all_batches(log, read_options), log.partition, transactions, array("q", sorted(expired))
+    )
 
 
 def lag(
     log: PartitionLog,
-    read_mode: ReadMode,
+    read_options: ReadOptions,
     retention: OffsetRetention,
     end_offsets: Mapping[tuple[str, int], int],
 ) -> Iterator[pa.RecordBatch]:
@@ -90,45 +92,45 @@ def lag(
 
     Args:
         log: the partition.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         retention: decides which offsets are expired.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    return add_lag(_latest(log, read_mode, retention), end_offsets)
+    return add_lag(_latest(log, read_options, retention), end_offsets)
 
 
 def groups(
-    log: PartitionLog, read_mode: ReadMode, topic_names: Mapping[str, str]
+    log: PartitionLog, read_options: ReadOptions, topic_names: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the groups in a partition of __consumer_offsets, as GROUPS_SCHEMA.
 
     Args:
         log: the partition.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         topic_names: names of topics by id.
     """
-    rows = group_rows(latest_records(log, read_mode), log.partition, topic_names)
+    rows = group_rows(latest_records(log, read_options), log.partition, topic_names)
     return to_batches(rows, GROUPS_SCHEMA)
 
 
 def transaction_state(
-    log: PartitionLog, read_mode: ReadMode, *, history: bool = False
+    log: PartitionLog, read_options: ReadOptions, *, history: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the transactional ids in a partition of __transaction_state, as TRANSACTION_STATE_SCHEMA.
 
     Args:
         log: the partition.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         history: yield all records, instead of the newest ones.
     """
-    records = all_records(log, read_mode) if history else latest_records(log, read_mode)
+    records = all_records(log, read_options) if history else latest_records(log, read_options)
     rows = transactional_id_rows(records, log.partition, history=history)
     return to_batches(rows, TRANSACTION_STATE_SCHEMA)
 
 
 def share_groups(
     log: PartitionLog,
-    read_mode: ReadMode,
+    read_options: ReadOptions,
     topic_names: Mapping[str, str],
     end_offsets: Mapping[tuple[str, int], int],
 ) -> Iterator[pa.RecordBatch]:
@@ -136,28 +138,28 @@ def share_groups(
 
     Args:
         log: the partition.
-        read_mode: what to do about damage and data loss.
+        read_options: what to do about damage and data loss.
         topic_names: names of topics by id.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    rows = share_state_rows(all_records(log, read_mode), log.partition, topic_names, end_offsets)
+    rows = share_state_rows(all_records(log, read_options), log.partition, topic_names, end_offsets)
     return to_batches(rows, SHARE_GROUPS_SCHEMA)
 
 
 def cluster_metadata(
-    log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None = None
+    log: PartitionLog, read_options: ReadOptions, as_of_offset: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the metadata of the cluster in the partition of __cluster_metadata, as CLUSTER_METADATA_SCHEMA.
 
     Args:
         log: the partition.
-        read_mode: what to do about damage.
+        read_options: what to do about damage.
         as_of_offset: ignore records from this offset on. None: the end of the log.
     """
     try:
-        rows = _metadata_rows(log, read_mode, as_of_offset)
+        rows = _metadata_rows(log, read_options, as_of_offset)
     except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
-        rows = _metadata_rows(log.reopen(), read_mode, as_of_offset)
+        rows = _metadata_rows(log.reopen(), read_options, as_of_offset)
     return to_batches(rows, CLUSTER_METADATA_SCHEMA)
 
 
@@ -171,16 +173,20 @@ def bootstrap_metadata(log_dir: Folder) -> Iterator[pa.RecordBatch]:
     return to_batches(metadata_rows(records, 0), CLUSTER_METADATA_SCHEMA)
 
 
-def _metadata_rows(log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None) -> list[dict[str, Any]]:
-    records_by_file = metadata_records(log, as_of_offset, read_mode.mode)
+def _metadata_rows(
+    log: PartitionLog, read_options: ReadOptions, as_of_offset: int | None
+) -> list[dict[str, Any]]:
+    records_by_file = metadata_records(log, as_of_offset, read_options.mode)
     records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in records_by_file)
     return list(metadata_rows(records, log.partition))
 
 
-def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[pa.RecordBatch]:
+def _latest(
+    log: PartitionLog, read_options: ReadOptions, retention: OffsetRetention
+) -> Iterator[pa.RecordBatch]:
     # Two passes, because the groups decide which offsets are expired: only groups are kept in memory.
     # The table of groups reports groups that cannot be decoded.
     groups = collect_groups(
-        latest_records(log, read_mode, except_types=OFFSET_TYPES), on_error=lambda *_: None
+        latest_records(log, read_options, except_types=OFFSET_TYPES), on_error=lambda *_: None
     )
-    return latest_commits(latest_batches(log, read_mode), log.partition, groups, retention)
+    return latest_commits(latest_batches(log, read_options), log.partition, groups, retention)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.live.log_follower import FollowedLogs
     from native_log.log.log_state import LogState
-    from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.reading.options import ReadArguments
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.appender import LogAppender
     from native_log.log.writing.encoded_batches import EncodedBatches

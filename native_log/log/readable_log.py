@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.log_state import LogState
-    from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.reading.options import ReadArguments
     from native_log.segment.segment import LogSegment
 
 # Modules that only lookups by time need are imported in that method: Spark starts many readers.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.arguments import HighWatermark, IsolationLevel
-    from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
 

@@ -87,11 +87,11 @@ class InternalTables(ABC):
         from native_log.internal_topics import schemas, tables
 
         retention = offset_retention(now_ms, offsets_retention_minutes)
-        read_mode = tables.read_mode_of(mode)
+        read_options = tables.read_options_of(mode)
         return self._table(
             OFFSETS_TOPIC,
             schemas.CONSUMER_OFFSETS_SCHEMA,
-            lambda log: tables.consumer_offsets(log, read_mode, retention, history=history),
+            lambda log: tables.consumer_offsets(log, read_options, retention, history=history),
         )
 
     def lag(
@@ -115,12 +115,12 @@ class InternalTables(ABC):
         from native_log.internal_topics import schemas, tables
 
         retention = offset_retention(now_ms, offsets_retention_minutes)
-        read_mode = tables.read_mode_of(mode)
+        read_options = tables.read_options_of(mode)
         ends = end_offsets(self, mode)
         return self._table(
             OFFSETS_TOPIC,
             schemas.LAG_SCHEMA,
-            lambda log: tables.lag(log, read_mode, retention, ends),
+            lambda log: tables.lag(log, read_options, retention, ends),
         )
 
     def groups(self, *, mode: Mode = "failFast") -> pa.RecordBatchReader:
@@ -133,9 +133,9 @@ class InternalTables(ABC):
         """
         from native_log.internal_topics import schemas, tables
 
-        read_mode, names = tables.read_mode_of(mode), topic_names(self)
+        read_options, names = tables.read_options_of(mode), topic_names(self)
         return self._table(
-            OFFSETS_TOPIC, schemas.GROUPS_SCHEMA, lambda log: tables.groups(log, read_mode, names)
+            OFFSETS_TOPIC, schemas.GROUPS_SCHEMA, lambda log: tables.groups(log, read_options, names)
         )
 
     def share_groups(self, *, mode: Mode = "failFast") -> pa.RecordBatchReader:
@@ -150,12 +150,12 @@ class InternalTables(ABC):
         """
         from native_log.internal_topics import schemas, tables
 
-        read_mode, names = tables.read_mode_of(mode), topic_names(self)
+        read_options, names = tables.read_options_of(mode), topic_names(self)
         ends = end_offsets(self, mode)
         return self._table(
             SHARE_STATE_TOPIC,
             schemas.SHARE_GROUPS_SCHEMA,
-            lambda log: tables.share_groups(log, read_mode, names, ends),
+            lambda log: tables.share_groups(log, read_options, names, ends),
         )
 
     def transaction_state(self, *, history: bool = False, mode: Mode = "failFast") -> pa.RecordBatchReader:
@@ -170,11 +170,11 @@ class InternalTables(ABC):
         """
         from native_log.internal_topics import schemas, tables
 
-        read_mode = tables.read_mode_of(mode)
+        read_options = tables.read_options_of(mode)
         return self._table(
             TRANSACTIONS_TOPIC,
             schemas.TRANSACTION_STATE_SCHEMA,
-            lambda log: tables.transaction_state(log, read_mode, history=history),
+            lambda log: tables.transaction_state(log, read_options, history=history),
         )
 
     def cluster_metadata(
@@ -199,7 +199,7 @@ class InternalTables(ABC):
         """
         from native_log.internal_topics import schemas, tables
 
-        read_mode = tables.read_mode_of(mode)
+        read_options = tables.read_options_of(mode)
         end_offset = optional_integer("as_of_offset", as_of_offset)
         formatted = formatted_directory(self)
         if formatted is not None and end_offset is None:
@@ -211,7 +211,7 @@ class InternalTables(ABC):
         return self._table(
             METADATA_TOPIC,
             schemas.CLUSTER_METADATA_SCHEMA,
-            lambda log: tables.cluster_metadata(log, read_mode, end_offset),
+            lambda log: tables.cluster_metadata(log, read_options, end_offset),
         )
 
     def _table(

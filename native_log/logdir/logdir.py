@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.log_state import LogState
     from native_log.log.partition_log import FollowInDirectory
-    from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage

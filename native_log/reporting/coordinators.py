@@ -87,7 +87,7 @@ class _Reading:
     def __init__(self, log_dir: LogDir, offsets: Mapping[tuple[str, int], Offsets], now_ms: int) -> None:
         self._log_dir = log_dir
         self._offsets = offsets
-        self._mode = tables.read_mode_of("dropMalformed")
+        self._mode = tables.read_options_of("dropMalformed")
         self._retention = offset_retention(now_ms, None)
         self.undecodable: set[tuple[str, int, int]] = set()
 

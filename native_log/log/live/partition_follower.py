@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from native_log.log.live.live_files import LogChange
     from native_log.log.live.live_log import LiveLog
     from native_log.log.live.live_merged_log import LiveMergedLog
-    from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.reading.options import ReadArguments
 
 logger = logging.getLogger(__name__)
 

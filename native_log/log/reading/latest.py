@@ -6,13 +6,14 @@ decodes the rows and drops the others.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.reading.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
+from native_log.log.reading.options import DEFAULT_MAP_BYTES
+from native_log.log.reading.reader import IS_TRANSACTIONAL, READ_BYTES, Reader, decode_rows, read_rows
 from native_log.log.reading.split import split_by_offsets
 from native_log.records import Decoded, InputOptions, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
@@ -22,74 +23,45 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.arguments import Mode
+    from native_log.log.reading.options import ReadOptions
     from native_log.log.sliced_range import SlicedRange
-    from native_log.log.slices import SegmentSlice
+    from native_log.records import DecodeOptions
     from native_log.records.compaction import PutBatches
     from native_log.segment.chunks import BatchCursor
 
-_NOTHING = pa.RecordBatch.from_arrays([pa.nulls(0, pa.bool_())], ["isTransactional"])
-
-
-@dataclass(frozen=True, slots=True)
-class ReadMode:
-    """How both passes treat damage and data loss: see LogRange.read."""
-
-    mode: Mode
-    check_crcs: bool
-    fail_on_data_loss: bool
+_NOTHING = pa.RecordBatch.from_arrays([pa.nulls(0, pa.bool_())], [IS_TRANSACTIONAL])
 
 
 class _MapFullError(Exception):
-    """The map is full. It has the keys of all records before `next_offset`."""
+    """The map is full. It has the keys of all records before `next_offset`; None: of this chunk, no batch."""
 
-    def __init__(self, next_offset: int) -> None:
+    def __init__(self, next_offset: int | None) -> None:
         super().__init__(next_offset)
         self.next_offset = next_offset
 
 
-class _KeyReader(Reader):
-    """Put the keys of a range into a map.
+class _KeyDecoder:
+    """Put the keys of batches into a map. The decoded batches have no rows. See reader.Decode."""
 
-    It treats damage, transactions and files that change as any Reader does, but yields no rows.
-    """
-
-    def __init__(self, range: SlicedRange, put: PutBatches, read_mode: ReadMode) -> None:
-        super().__init__(
-            range,
-            [],
-            **asdict(read_mode),
-            max_rows=None,
-            max_bytes=None,
-            first_rows=None,
-            on_damage=None,
-        )
+    def __init__(self, put: PutBatches) -> None:
         self._put = put
         self._window = Window(READ_BYTES)
 
-    def run(self) -> None:
-        for _ in self.batches():
-            pass
-
-    def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
-        if self._aborted is None:
-            decoded = super()._decode(cursor, stop, segment_slice)
-            if decoded.batch.column(self._transactional_index).true_count:
+    def __call__(
+        self, cursor: BatchCursor, stop: int, columns: Sequence[str], options: DecodeOptions
+    ) -> Decoded:
+        if IS_TRANSACTIONAL in columns:
+            decoded = decode_rows(cursor, stop, columns, options)
+            if decoded.batch.column(IS_TRANSACTIONAL).true_count:
                 return decoded  # decode again once the aborted transactions are known
         progress = self._put(
             self._window.at(cursor.file, cursor.position, stop, stop - cursor.position),
-            InputOptions(
-                start_offset=segment_slice.min_offset,
-                end_offset=segment_slice.max_offset,
-                aborted=self._aborted or b"",
-                check_crcs=self._check_crcs,
-                max_batch_bytes=self._range.max_batch_bytes,
-            ),
+            options,
             base_position=cursor.position,
             order=cursor.order,
         )
         if progress.status == "full":
-            raise _MapFullError(self._next_offset if progress.next_offset is None else progress.next_offset)
+            raise _MapFullError(progress.next_offset)
         return Decoded(
             _NOTHING,
             progress.status,
@@ -100,21 +72,23 @@ class _KeyReader(Reader):
         )
 
 
+def _put_keys(range: SlicedRange, put: PutBatches, options: ReadOptions) -> None:
+    """Put the keys of a range into a map. Raises _MapFullError, with an offset."""
+    reader = Reader(range, [], replace(options, max_bytes=None, first_rows=None), _KeyDecoder(put))
+    try:
+        for _ in reader.batches():
+            pass
+    except _MapFullError as full:
+        raise _MapFullError(reader.next_offset if full.next_offset is None else full.next_offset) from None
+
+
 def latest_rows(
-    range: SlicedRange, columns: Sequence[str], read_mode: ReadMode, map_bytes: int
+    range: SlicedRange, columns: Sequence[str], options: ReadOptions, map_bytes: int = DEFAULT_MAP_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest record of each key. See LogRange.latest."""
-    latest = latest_offsets(range, read_mode, map_bytes)
-    rows = Reader(
-        range,
-        list(dict.fromkeys((*columns, "offset"))),
-        **asdict(read_mode),
-        max_rows=None,
-        max_bytes=DEFAULT_MAX_BYTES,
-        first_rows=None,
-        on_damage=None,
-    )
-    for batch in rows.batches():
+    latest = latest_offsets(range, options, map_bytes)
+    names = list(dict.fromkeys((*columns, "offset")))
+    for batch in read_rows(range, names, replace(options, first_rows=None)):
         offsets = batch.column("offset")
         bounds = pc.min_max(offsets)
         kept = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
@@ -122,7 +96,7 @@ def latest_rows(
             yield batch.filter(pc.is_in(offsets, pa.array(kept, pa.int64()))).select(columns)
 
 
-def latest_offsets(range: SlicedRange, read_mode: ReadMode, map_bytes: int) -> Survivors:
+def latest_offsets(range: SlicedRange, options: ReadOptions, map_bytes: int) -> Survivors:
     """Return the offsets of the newest records of each key.
 
     If the map cannot hold all keys, there are several rounds, as in a broker's cleaner. Each round fills the
@@ -134,16 +108,16 @@ def latest_offsets(range: SlicedRange, read_mode: ReadMode, map_bytes: int) -> S
         newest = OffsetMap(map_bytes)
         full_at: int | None = None
         try:
-            _KeyReader(rest, newest.put_batches, read_mode).run()
+            _put_keys(rest, newest.put_batches, options)
         except _MapFullError as full:
             full_at = full.next_offset
-            if not start < full_at < range.end_offset:
+            if full_at is None or not start < full_at < range.end_offset:
                 # A key is as large as the map, or offsets are not in order: only a larger map helps.
                 map_bytes *= 2
                 continue
         if before is not None:
             kept = Survivors()
-            _KeyReader(before, _mark_function(newest, kept), read_mode).run()
+            _put_keys(before, _mark_function(newest, kept), options)
             latest = latest.difference(latest.difference(kept))
         latest = latest.union(newest.survivors())
         if full_at is None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
-from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
+from native_log.log.reading.options import (
+    DEFAULT_FIRST_ROWS,
+    DEFAULT_MAP_BYTES,
+    DEFAULT_MAX_BYTES,
+    ReadOptions,
+)
+from native_log.log.reading.reader import read_rows
 from native_log.log.reading.split import first_batches, split_by_bytes, split_by_offsets
 from native_log.log.sliced_range import SlicedRange
 from native_log.records import RECORD_SCHEMA
@@ -17,21 +23,6 @@ if TYPE_CHECKING:
 
     from native_log.arguments import Mode
     from native_log.segment.damage import DamagedRange
-
-DEFAULT_MAP_BYTES = 128 << 20
-"""Memory for the keys of `latest`, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
-
-
-class ReadArguments(TypedDict, total=False):
-    """Keyword arguments of LogRange.read."""
-
-    mode: Mode
-    check_crcs: bool
-    max_rows: int | None
-    max_bytes: int | None
-    first_rows: int | None
-    on_damage: Callable[[DamagedRange], None] | None
-    fail_on_data_loss: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ class LogRange(SlicedRange):
         check_crcs: bool = True,
         max_rows: int | None = None,
         max_bytes: int | None = DEFAULT_MAX_BYTES,
-        first_rows: int | None = 1000,
+        first_rows: int | None = DEFAULT_FIRST_ROWS,
         on_damage: Callable[[DamagedRange], None] | None = None,
         fail_on_data_loss: bool = True,
     ) -> Iterator[pa.RecordBatch]:
@@ -90,9 +81,7 @@ class LogRange(SlicedRange):
             FileNotFoundError: a segment with records of the range was removed during the read (with
                 `fail_on_data_loss`), or the whole directory was.
         """
-        reader = Reader(
-            self,
-            list(RECORD_SCHEMA.names if columns is None else columns),
+        options = ReadOptions(
             mode=mode,
             check_crcs=check_crcs,
             max_rows=max_rows,
@@ -101,7 +90,7 @@ class LogRange(SlicedRange):
             on_damage=on_damage,
             fail_on_data_loss=fail_on_data_loss,
         )
-        return reader.batches()
+        return read_rows(self, RECORD_SCHEMA.names if columns is None else columns, options)
 
     def latest(
         self,
@@ -124,12 +113,11 @@ class LogRange(SlicedRange):
 
         Raises: as `read`.
         """
-        from native_log.log.reading.latest import ReadMode, latest_rows
+        from native_log.log.reading.latest import latest_rows
 
         if mode == "permissive":
             raise ValueError(
                 "mode: expected failFast or dropMalformed, found permissive: damaged bytes have no key"
             )
         names = list(RECORD_SCHEMA.names if columns is None else columns)
-        read_mode = ReadMode(mode, check_crcs, fail_on_data_loss)
-        return latest_rows(self, names, read_mode, map_bytes)
+        return latest_rows(self, names, ReadOptions(mode, check_crcs, fail_on_data_loss), map_bytes)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from native_log.log.reading.columns import check_mode, record_schema
 
 if TYPE_CHECKING:
-    from native_log.log.reading.log_range import LogRange, ReadArguments
+    from native_log.log.reading.log_range import LogRange
+    from native_log.log.reading.options import ReadArguments
 
 
 @dataclass(frozen=True, slots=True)

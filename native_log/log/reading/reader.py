@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
-from native_log.log.reading.columns import check_mode
 from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.slices import Located
@@ -22,8 +21,9 @@ from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
+    from native_log.log.reading.options import ReadOptions
     from native_log.log.sliced_range import SlicedRange
     from native_log.log.slices import SegmentSlice
     from native_log.records import Decoded, OffsetOrder
@@ -34,44 +34,65 @@ READ_BYTES = 4 << 20
 """How many bytes of a file are decoded in one call. They make batches of some ten thousand rows, since each
 batch has a cost for its consumer (almost a millisecond in Spark's JVM)."""
 
-DEFAULT_MAX_BYTES = 8 << 20
-"""Arrow memory of one batch of records. Without a limit, well compressed data makes batches of any size."""
+IS_TRANSACTIONAL = "isTransactional"
 
-_IS_TRANSACTIONAL = "isTransactional"
+
+class Decode(Protocol):
+    """What a Reader does with the batches of each chunk."""
+
+    def __call__(
+        self, cursor: BatchCursor, stop: int, columns: Sequence[str], options: DecodeOptions
+    ) -> Decoded:
+        """Decode the batches from the cursor's position to before byte `stop`.
+
+        If `columns` has isTransactional although the query has not, the reader does not know yet which
+        transactions were aborted. If the chunk has transactions, it is decoded again.
+        """
+
+
+def decode_rows(cursor: BatchCursor, stop: int, columns: Sequence[str], options: DecodeOptions) -> Decoded:
+    """Decode records to rows. See Decode."""
+    decode = partial(decode_file, columns=columns, options=options, order=cursor.order)
+    return cursor.file.read_by(decode, cursor.position, stop)
+
+
+def read_rows(range: SlicedRange, columns: Sequence[str], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Read the records of a range. See LogRange.read."""
+    return Reader(range, columns, options).batches()
 
 
 class Reader:
-    """Read one LogRange once. See LogRange.read for the arguments."""
+    """Read one range once.
+
+    Args:
+        range: the range.
+        columns: see LogRange.read.
+        options: how to read.
+        decode: what to do with the batches.
+
+    Attributes:
+        next_offset: the offset after the last batch that was read.
+    """
 
     def __init__(
         self,
         range: SlicedRange,
-        columns: list[str],
-        *,
-        mode: str,
-        check_crcs: bool,
-        max_rows: int | None,
-        max_bytes: int | None,
-        first_rows: int | None,
-        on_damage: Callable[[DamagedRange], None] | None,
-        fail_on_data_loss: bool,
+        columns: Sequence[str],
+        options: ReadOptions,
+        decode: Decode = decode_rows,
     ) -> None:
-        check_mode(mode)
         self._range = range
-        self._columns = columns
+        self._columns = list(columns)
+        self._options = options
+        self._decode_batches = decode
         self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
         # The columns that are decoded until the first transaction: see _aborted.
-        self._watched_columns = list(dict.fromkeys((*self._decoded_columns, _IS_TRANSACTIONAL)))
-        self._transactional_index = self._watched_columns.index(_IS_TRANSACTIONAL)
-        self._mode = mode
-        self._check_crcs = check_crcs
-        self._max_rows = max_rows
-        self._max_bytes = max_bytes
-        self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
-        self._on_damage = on_damage
+        self._watched_columns = list(dict.fromkeys((*self._decoded_columns, IS_TRANSACTIONAL)))
+        self._transactional_index = self._watched_columns.index(IS_TRANSACTIONAL)
+        limits = [rows for rows in (options.first_rows, options.max_rows) if rows is not None]
+        self._limit_rows = None if options.first_rows is None else min(limits)
         self._damage_log = DamageLog(logger)
-        self._fail_on_data_loss = fail_on_data_loss
-        self._next_offset = range.start_offset
+        self.next_offset = range.start_offset
         self._slices = range.slices
         self._aborted: bytes | None = None  # None: unknown, as long as no transaction was read
 
@@ -92,9 +113,9 @@ class Reader:
                     yield from self._read_slice(segment_slice)
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
-                if relocated_at == self._next_offset:
+                if relocated_at == self.next_offset:
                     raise
-                relocated_at = self._next_offset
+                relocated_at = self.next_offset
                 self._slices = self._locate_again(error)
 
     def _read_slice(self, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
@@ -106,7 +127,7 @@ class Reader:
                 segment_slice.order(file),
             )
             search = BatchSearch(file, end, self._range.max_batch_bytes)
-            cursor = BatchCursor(file, start, end, order, search=search, check_crcs=self._check_crcs)
+            cursor = BatchCursor(file, start, end, order, search=search, check_crcs=self._options.check_crcs)
             while cursor.has_more:
                 stop = cursor.stop(READ_BYTES)
                 decoded = self._decode(cursor, stop, segment_slice)
@@ -116,9 +137,9 @@ class Reader:
                 decoded = cursor.advance(decoded, stop - cursor.position)
                 if decoded.batch.num_rows:
                     yield self._complete(decoded.batch)
-                    self._limit_rows = self._max_rows
+                    self._limit_rows = self._options.max_rows
                 if decoded.next_offset is not None:
-                    self._next_offset = decoded.next_offset
+                    self.next_offset = decoded.next_offset
                 damage = damage_in(cursor, decoded, self._range.max_batch_bytes)
                 if damage is not None:
                     order = cursor.order or order
@@ -131,7 +152,7 @@ class Reader:
     def _find_aborted(self) -> bytes:
         """Return the aborted transactions of the batches that are left."""
         left = replace(self._range, slices=self._slices)
-        rest = split_by_offsets(left, [self._next_offset])[-1]
+        rest = split_by_offsets(left, [self.next_offset])[-1]
         return aborted_ranges(rest, self._on_lost_marker)
 
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
@@ -141,24 +162,23 @@ class Reader:
             start_offset=segment_slice.min_offset,
             end_offset=segment_slice.max_offset,
             aborted=self._aborted or b"",
-            check_crcs=self._check_crcs,
+            check_crcs=self._options.check_crcs,
             max_batch_bytes=self._range.max_batch_bytes,
             max_rows=self._limit_rows,
-            max_bytes=self._max_bytes,
+            max_bytes=self._options.max_bytes,
             topic=self._range.topic,
             partition=self._range.partition,
             segment=segment_slice.segment.log,
         )
-        decode = partial(decode_file, columns=columns, options=options, order=cursor.order)
-        return cursor.file.read_by(decode, cursor.position, stop)
+        return self._decode_batches(cursor, stop, columns, options)
 
     def _report(self, damaged: DamagedRange, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
-        if self._mode == "failFast":
+        if self._options.mode == "failFast":
             raise damaged.error()
         self._damage_log.add(damaged)
-        if self._on_damage is not None:
-            self._on_damage(damaged)
-        if self._mode == "permissive":
+        if self._options.on_damage is not None:
+            self._options.on_damage(damaged)
+        if self._options.mode == "permissive":
             known = {
                 "topic": self._range.topic,
                 "partition": self._range.partition,
@@ -188,18 +208,18 @@ class Reader:
         `error` if the source cannot locate records again.
         """
         range = self._range
-        start = max(self._next_offset, range.start_offset)
+        start = max(self.next_offset, range.start_offset)
         read = (*range.earlier, *(each.segment.id for each in range.slices))
         span = OffsetSpan(start, max(start, range.end_offset))
         again = range.source.locate_again(Located(self._slices, read), span, error)
         if again.loss is not None:
-            if self._fail_on_data_loss:
+            if self._options.fail_on_data_loss:
                 raise again.loss from error
             logger.warning("%s. The rest is read, because data loss is not to fail the read", again.loss)
         return again.slices
 
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
-        if self._mode == "failFast":
+        if self._options.mode == "failFast":
             raise damaged.error()
 
 

@@ -1,0 +1,54 @@
+"""How records are read: one value, from the caller to the reader, also in the tasks of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from native_log.log.reading.columns import check_mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from native_log.arguments import Mode
+    from native_log.segment.damage import DamagedRange
+
+DEFAULT_MAX_BYTES = 8 << 20
+"""Arrow memory of one batch of records. Without a limit, well compressed data makes batches of any size."""
+
+DEFAULT_FIRST_ROWS = 1000
+
+DEFAULT_MAP_BYTES = 128 << 20
+"""Memory for the keys of `latest`, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
+
+
+class ReadArguments(TypedDict, total=False):
+    """The fields of ReadOptions, as keyword arguments of LogRange.read."""
+
+    mode: Mode
+    check_crcs: bool
+    max_rows: int | None
+    max_bytes: int | None
+    first_rows: int | None
+    on_damage: Callable[[DamagedRange], None] | None
+    fail_on_data_loss: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read records. See LogRange.read for the attributes.
+
+    Raises:
+        ValueError: the mode is unknown.
+    """
+
+    mode: Mode = "failFast"
+    check_crcs: bool = True
+    fail_on_data_loss: bool = True
+    max_rows: int | None = None
+    max_bytes: int | None = DEFAULT_MAX_BYTES
+    first_rows: int | None = DEFAULT_FIRST_ROWS
+    on_damage: Callable[[DamagedRange], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_mode(self.mode)
