@@ -38,11 +38,12 @@ INNER_LAYERS = {
         *("offset_span", "log_files", "tail", "problems", "epoch_check", "listing"),
         *("location_cache", "slices", "log_state", "sliced_range", "producers", "reading"),
         *("gaps", "sources", "readable_log"),
-        *("replicas", "replacing", "recovery", "writing", "live"),
+        *("replicas", "tiers", "replacing", "recovery", "writing", "live"),
         *("partition_log", "largest_timestamp", "verification"),
     ),
     "logdir": (
-        *("discovery", "remote_starts", "directory_state", "cluster_metadata", "known_topics", "create"),
+        *("discovery", "remote_starts", "remote_logs", "remote_storage"),
+        *("directory_state", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "live_directory", "internal_tables"),
         *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
@@ -84,9 +85,10 @@ directory of the connector."""
 
 READING = (
     *("log/*.py", "log/producers/*.py", "log/reading/*.py", "log/sources/*.py", "log/replicas/*.py"),
+    *("log/tiers/*.py", "log/tiers/layouts/*.py"),
     *("segment/*.py", "internal_topics/*.py", "logdir/discovery.py", "logdir/directory_state.py"),
     *("logdir/catalog.py", "logdir/remote_starts.py", "logdir/known_topics.py", "logdir/cluster_metadata.py"),
-    *("logdir/internal_tables.py", "logdir/logdir.py"),
+    *("logdir/internal_tables.py", "logdir/logdir.py", "logdir/remote_logs.py", "logdir/remote_storage.py"),
 )
 """Where logs are read. Files are found, opened and compared through a Storage here, so that logs can be
 anywhere."""

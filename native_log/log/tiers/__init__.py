@@ -1,0 +1,11 @@
+"""Tiered storage (KIP-405): the segments of a log that a broker has copied to remote storage.
+
+| Module | Content |
+|---|---|
+| layouts | the names of objects in remote storage: pure |
+| remote_segment | what is known of one remote segment |
+| lineage | which remote segments make up a log, for which offsets: pure |
+| tier | find partitions and segments in remote storage |
+| segment_source | the log in one remote segment |
+| join | a log of remote segments and a local directory |
+"""

@@ -1,0 +1,1 @@
+"""How plugins for remote storage name their objects. The modules are pure: they open nothing."""
