@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
+from native_log.checkpoints.leader_epochs import EpochEntry
+from native_log.log.offset_span import OffsetSpan
+from native_log.log.tiers.remote_segment import RemotePartition, RemoteSegment
 from native_log.messages.remote_log import SEGMENT_STATES, read_remote_log_record
 
 _COPIED = SEGMENT_STATES.index("COPY_SEGMENT_FINISHED")
 _DELETED = SEGMENT_STATES.index("DELETE_SEGMENT_FINISHED")
-
-
-class RemotePartition(NamedTuple):
-    """A partition with remote storage. The topic id is 22 characters of base64url."""
-
-    topic: str
-    partition: int
-    topic_id: str
 
 
 class RemoteSegments:
@@ -26,38 +21,63 @@ class RemoteSegments:
     """
 
     def __init__(self) -> None:
-        self._starts: dict[RemotePartition, dict[str, int]] = {}
+        self._segments: dict[RemotePartition, dict[str, RemoteSegment]] = {}
         self._states: dict[str, int] = {}
+        self._finished: dict[str, int] = {}
+        """The number of the record that finished the copy of each segment."""
+        self._records = 0
 
     def apply(self, value: bytes) -> None:
         """Take the next record. Raises MessageError."""
         name, data = read_remote_log_record(value)
+        self._records += 1
         if name == "RemotePartitionDeleteMetadata":
             self._remove_partition(_partition(data["topicIdPartition"]))
         elif name in ("RemoteLogSegmentMetadata", "RemoteLogSegmentMetadataUpdate"):
             segment = data["remoteLogSegmentId"]
-            segment_id, starts = (
+            segment_id, segments = (
                 segment["id"],
-                self._starts.setdefault(_partition(segment["topicIdPartition"]), {}),
+                self._segments.setdefault(_partition(segment["topicIdPartition"]), {}),
             )
             if "startOffset" in data:
-                starts[segment_id] = data["startOffset"]
+                segments[segment_id] = _segment(segment_id, data)
             self._states[segment_id] = data["state"]
+            if data["state"] == _COPIED:
+                self._finished[segment_id] = self._records
             if data["state"] == _DELETED:
                 self._states.pop(segment_id)
-                starts.pop(segment_id, None)
+                self._finished.pop(segment_id, None)
+                segments.pop(segment_id, None)
+
+    def knows(self, partition: RemotePartition) -> bool:
+        """Return whether any record was about a segment of the partition, be it deleted since."""
+        return partition in self._segments
+
+    def readable(self, partition: RemotePartition) -> list[RemoteSegment]:
+        """Return the readable segments of a partition, in the order in which their copies were finished."""
+        segments = self._segments.get(partition, {})
+        copied = [segment for segment in segments if self._states[segment] == _COPIED]
+        return [segments[segment] for segment in sorted(copied, key=self._finished.__getitem__)]
 
     def start_offsets(self) -> dict[RemotePartition, int]:
         """Return the first offset in remote storage of each partition that has a readable segment there."""
-        readable = {
-            partition: [start for segment, start in starts.items() if self._states[segment] == _COPIED]
-            for partition, starts in self._starts.items()
+        readable = {partition: self.readable(partition) for partition in self._segments}
+        return {
+            partition: min(segment.span.start_offset for segment in segments)
+            for partition, segments in readable.items()
+            if segments
         }
-        return {partition: min(starts) for partition, starts in readable.items() if starts}
 
     def _remove_partition(self, partition: RemotePartition) -> None:
-        for segment_id in self._starts.pop(partition, {}):
+        for segment_id in self._segments.pop(partition, {}):
             self._states.pop(segment_id, None)
+            self._finished.pop(segment_id, None)
+
+
+def _segment(segment_id: str, data: dict[str, Any]) -> RemoteSegment:
+    epochs = sorted((entry["leaderEpoch"], entry["offset"]) for entry in data["segmentLeaderEpochs"])
+    span = OffsetSpan(data["startOffset"], data["endOffset"] + 1)
+    return RemoteSegment(segment_id, span, tuple(EpochEntry(*entry) for entry in epochs))
 
 
 def _partition(data: dict[str, object]) -> RemotePartition:

@@ -16,7 +16,7 @@ from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.errors import LogTruncatedError
@@ -72,6 +72,9 @@ class LogSource(Protocol):
                 read.
             KafkaLogError: a segment has 2^31 bytes or more.
         """
+
+    def lost(self, span: OffsetSpan) -> Sequence[OffsetSpan]:
+        """Return the offsets of `span` whose records are known to be nowhere, sorted."""
 
     def locate(self, state: LogState, span: OffsetSpan) -> Located:
         """Return the slices with the records of `span`. Raises OffsetOutOfRangeError."""

@@ -19,7 +19,9 @@ from native_log.log.live.partition_follower import PartitionFollower
 from native_log.log.readable_log import ReadableLog
 from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.sources.directory import DirectorySource
+from native_log.log.sources.joined import JoinedSource
 from native_log.log.tail import Tail
+from native_log.log.tiers.segment_source import SegmentSource
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.segment.scan import int32s
 from native_log.storage import LOCAL
@@ -454,11 +456,15 @@ class PartitionLog(ReadableLog):
     def directory_source(self, change: str) -> DirectorySource:
         """Return the source of a log that is in one directory.
 
-        Raises KafkaLogError for a merged log, and for one that is not on a local disk: it says that the log
-        cannot be changed in the way `change`.
+        Raises KafkaLogError for a merged log, and for one that is not on a local disk or has segments in
+        remote storage: it says that the log cannot be changed in the way `change`.
         """
         source = self.state.source
-        if not isinstance(source, DirectorySource):
+        if isinstance(source, JoinedSource) and any(
+            isinstance(p.source, SegmentSource) for p in source.parts
+        ):
+            found, advice = "one with segments in remote storage", "open its directory without `remote`"
+        elif not isinstance(source, DirectorySource):
             found, advice = "one that is merged from several copies", "open one of its directories"
         elif source.storage is LOCAL:
             return source

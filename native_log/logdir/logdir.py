@@ -45,9 +45,10 @@ from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.remote_starts import RemoteStarts
+from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL
+from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from native_log.log.partition_log import FollowInDirectory
     from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
+    from native_log.log.tiers.tier import RemoteLayout
+    from native_log.logdir.remote_logs import RemoteLogs
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage
 
@@ -91,6 +94,12 @@ class LogDir(InternalTables):
         replicas: what is read if several directories contain the same partition. "longest": the one with the
             greatest log end offset, with a warning. "merge": all of them, as one log: see `partition`.
         storage: has the paths, by default the local file system. Only logs there can be changed or followed.
+        remote: the folder of remote storage (KIP-405). Logs that have segments there are read as one log, and
+            cannot be changed or followed. `path` may then be None: the partitions in remote storage are read.
+        remote_layout: how objects are named there. "local": as by Apache's LocalTieredStorage; "pinterest":
+            as by Pinterest's uploader; "auto": as they seem to be.
+        remote_metadata: log directories with the topic __remote_log_metadata, which tells what segments can
+            be read; by default the paths.
 
     Raises:
         FileNotFoundError, PermissionError: a path does not exist, or must not be read.
@@ -102,7 +111,7 @@ class LogDir(InternalTables):
 
     def __init__(
         self,
-        path: PathLike | Iterable[PathLike],
+        path: PathLike | Iterable[PathLike] | None = None,
         *more_paths: PathLike,
         include_deleted: bool = False,
         high_watermark: HighWatermark = "auto",
@@ -110,12 +119,20 @@ class LogDir(InternalTables):
         allow_empty: bool = False,
         replicas: Replicas = "longest",
         storage: Storage = LOCAL,
+        remote: PathLike | None = None,
+        remote_layout: RemoteLayout = "auto",
+        remote_metadata: PathLike | Iterable[PathLike] | None = None,
     ) -> None:
         if replicas not in get_args(Replicas):
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self.paths = local_paths(path, more_paths)
+        remote_storage = RemoteStorage.parse(remote, remote_layout, remote_metadata)
+        if remote_storage is not None and replicas == "merge":
+            raise ValueError(
+                "replicas: expected longest, found merge, but copies with remote storage are not merged"
+            )
+        self.paths = _paths(path, more_paths, remote_storage)
         self._storage = storage
         self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
@@ -126,9 +143,17 @@ class LogDir(InternalTables):
         self._directories: dict[Path, DirectoryState] = {}
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
-        discoveries = [find_partitions(location, storage=storage) for location in self.paths]
+        self._is_remote_alone = path is None
+        given = () if self._is_remote_alone else self.paths
+        discoveries = [find_partitions(location, storage=storage) for location in given]
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
         remote_starts = RemoteStarts(log_dirs, storage)
+        self._remote: RemoteLogs | None = None
+        if remote_storage is not None:
+            self._remote = remote_storage.find_logs([Folder(str(log_dir), storage) for log_dir in log_dirs])
+            if self._is_remote_alone:
+                discoveries = self._remote.discover()
+                log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
         for log_dir in log_dirs:
             self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts, storage)
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
@@ -136,7 +161,7 @@ class LogDir(InternalTables):
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
         self._copies: dict[PartitionKey, list[PartitionDir]] = {}
-        self._merged: dict[PartitionKey, JoinedSource] = {}
+        self._joined: dict[PartitionKey, JoinedSource] = {}
         if replicas == "merge":
             candidates = found.candidates
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
@@ -313,6 +338,8 @@ class LogDir(InternalTables):
             raise self._catalog.unknown(topic, partition) from None
         if len(self._copies.get(directory.key, ())) > 1:
             return self._open_merged(directory.key)
+        if self._remote is not None and self._remote.has(directory):
+            return self._open_joined(self._remote, directory, config)
         return self._open(directory, config).owned_by(self)
 
     def copies(self, topic: str, partition: int) -> list[PartitionDir]:
@@ -359,7 +386,7 @@ class LogDir(InternalTables):
     def _open_merged(self, key: PartitionKey) -> PartitionLog:
         from native_log.log.replicas.merge import merge
 
-        source = self._merged.get(key)
+        source = self._joined.get(key)
         if source is None:
             logs: list[LogState] = []
             ends: list[int | None] = []
@@ -373,9 +400,26 @@ class LogDir(InternalTables):
                 ends.append(end)
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
-            source = self._merged[key] = merge(logs, ends, self.explain_gaps(*key))
+            source = self._joined[key] = merge(logs, ends, self.explain_gaps(*key))
         merged = PartitionLog(source.open())
         return merged.followed_by(self._follower(self._copies[key])) if self._storage is LOCAL else merged
+
+    def _open_joined(
+        self, remote: RemoteLogs, directory: PartitionDir, config: Mapping[str, object] | None
+    ) -> PartitionLog:
+        """Open a log that has segments in remote storage."""
+        source = self._joined.get(directory.key)
+        if source is None:
+            gaps = self.explain_gaps(*directory.key)
+            if self._is_remote_alone:
+                source = remote.join_alone(directory, self._max_batch_bytes, gaps)
+            else:
+                log = self._open(directory, config)
+                source = remote.join(log.state, gaps)
+                if source is None:
+                    return log.owned_by(self)
+            self._joined[directory.key] = source
+        return PartitionLog(source.open())
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         if config:
@@ -488,6 +532,12 @@ class LogDir(InternalTables):
             )
 
     def _live(self) -> LiveLogDir:
+        if self._remote is not None:
+            raise KafkaLogError(
+                "expected log directories without remote storage to follow, found some with it; follow them "
+                "without `remote`: the newest records are always local",
+                path=", ".join(map(str, self.paths)),
+            )
         self._check_local("followed")
         return LiveLogDir(
             self.paths,
@@ -544,3 +594,17 @@ class LogDir(InternalTables):
                 "treated as copies",
                 ", ".join(sorted(clusters)),
             )
+
+
+def _paths(
+    path: PathLike | Iterable[PathLike] | None, more_paths: Iterable[PathLike], remote: RemoteStorage | None
+) -> tuple[Path, ...]:
+    """Return the paths that are read. Raises as local_paths."""
+    if path is not None:
+        return local_paths(path, more_paths)
+    if remote is None:
+        raise TypeError(
+            "path: expected a str or os.PathLike, or an iterable of them, found None; it may be None with "
+            "`remote` only"
+        )
+    return (remote.path,)

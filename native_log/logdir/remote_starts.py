@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from native_log.internal_topics.remote_segments import RemotePartition, RemoteSegments
+    from native_log.internal_topics.remote_segments import RemoteSegments
+    from native_log.log.tiers.remote_segment import RemotePartition
     from native_log.logdir.discovery import PartitionDir
     from native_log.storage import Storage
 
@@ -63,15 +64,15 @@ def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int]
     return by_partition
 
 
-def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
-    """Return the first offset in remote storage of each partition. Unreadable metadata is a warning."""
-    directories = [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]
-    if not directories:
-        return {}
+def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
+    """Return the segments in remote storage that the metadata in log directories tells of.
+
+    Unreadable metadata is a warning.
+    """
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
     segments = RemoteSegments()
-    for directory in directories:
+    for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
         try:
             _apply_all(segments, directory)
         except (KafkaLogError, OSError) as error:
@@ -80,7 +81,14 @@ def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
                 "log-start-offset-checkpoint may begin earlier than they seem to: %s",
                 error_message(error),
             )
-    return segments.start_offsets()
+    return segments
+
+
+def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
+    """Return the first offset in remote storage of each partition."""
+    if not any(map(_metadata_directories, log_dirs)):
+        return {}
+    return read_remote_segments(log_dirs).start_offsets()
 
 
 def _metadata_directories(log_dir: Folder) -> list[Folder]:

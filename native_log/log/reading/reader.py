@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from native_log.errors import LogTruncatedError
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
@@ -105,6 +105,8 @@ class Reader:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         relocated_at: int | None = None
+        for lost in self._range.source.lost(self._range.span):
+            self._report_lost(lost)
         while True:
             try:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
@@ -117,6 +119,16 @@ class Reader:
                     raise
                 relocated_at = self.next_offset
                 self._slices = self._locate_again(error)
+
+    def _report_lost(self, lost: OffsetSpan) -> None:
+        """Raise an error for offsets that are nowhere, or log a warning without `fail_on_data_loss`."""
+        message = (
+            f"expected offsets {lost.start_offset} to {lost.end_offset - 1} in a segment, found none with "
+            "them: they are lost"
+        )
+        if self._options.fail_on_data_loss:
+            raise OffsetOutOfRangeError(message, path=self._range.path, offset=lost.start_offset)
+        logger.warning("%s: %s", self._range.path, message)
 
     def _read_slice(self, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
         """Yield the records of one slice."""

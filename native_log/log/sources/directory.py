@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState
-from native_log.log.sources.offset_lookup import find_location, locate
+from native_log.log.sources.offset_lookup import headers, locate
 from native_log.log.sources.relocation import relocate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.lookup import SegmentLookup
-from native_log.storage import LOCAL, Folder, Window
+from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,6 +113,11 @@ class DirectorySource:
         end = max(tail.next_offset, start)
         return LogState(source, listing.segments, listing.snapshots, tail, start, end, locations)
 
+    def lost(self, span: OffsetSpan) -> list[OffsetSpan]:
+        """See LogSource: a log without some of its offsets may have been compacted."""
+        del span
+        return []
+
     def locate(self, state: LogState, span: OffsetSpan) -> Located:
         """See LogSource."""
         return locate(state, span)
@@ -128,21 +131,7 @@ class DirectorySource:
         check_crcs: bool,
     ) -> Iterator[tuple[LogSegment, Scanned]]:
         """See LogSource."""
-        window = Window()
-        first = 0 if start_offset is None else max(0, bisect_right(state.base_offsets, start_offset) - 1)
-        for segment in state.segments[first:]:
-            end = state.end_position(segment)
-            if end == 0:
-                continue
-            with SegmentLookup(segment, end, window, max_batch_bytes=self.max_batch_bytes) as lookup:
-                position, next_offset = 0, segment.base_offset
-                if start_offset is not None and start_offset > segment.base_offset:
-                    place = find_location(state, lookup, segment, start_offset)
-                    position, next_offset = place.position, place.next_offset
-                for scanned in lookup.batches(
-                    position, on_damage, next_offset=next_offset, check_crcs=check_crcs
-                ):
-                    yield segment, scanned
+        return headers(state, start_offset, on_damage, check_crcs=check_crcs)
 
     def readable(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
         """See LogSource. Damage is not replaced."""

@@ -60,7 +60,7 @@ class JoinedSource:
 
     Attributes:
         leader: the place that messages name, and that has the partition's metadata.
-        parts: where each offset is read, in the order of offsets and without gaps.
+        parts: where each offset is read, in the order of offsets. Offsets between parts are lost.
         spares: all places with records of the log, best first, and the offsets for which they agree with it.
         gaps: whether compaction explains offsets that no batch of a place has. If not, they are read from
             other places.
@@ -128,6 +128,16 @@ class JoinedSource:
             slices=slices,
         )
 
+    def lost(self, span: OffsetSpan) -> list[OffsetSpan]:
+        """See LogSource."""
+        held = span.intersection(OffsetSpan(self.log_start_offset, self.log_end_offset))
+        lost, offset = [], held.start_offset
+        for part in (*(each.span for each in self.parts), OffsetSpan(held.end_offset, held.end_offset)):
+            gap = held.intersection(OffsetSpan(offset, max(offset, part.start_offset)))
+            lost += [] if gap.is_empty else [gap]
+            offset = max(offset, part.end_offset)
+        return lost
+
     def locate(self, state: LogState, span: OffsetSpan) -> Located:
         """See LogSource."""
         assert isinstance(state, JoinedState)
@@ -162,6 +172,8 @@ class JoinedSource:
 
     def readable(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
         """See LogSource. Damaged bytes stay in the slices if no place has their records."""
+        if not self.spares:
+            return iter(slices)
         repair = ReadRepair(self.spares, self.gaps, self.path, self.log_end_offset, self.max_batch_bytes)
         return repair.slices(slices, span)
 

@@ -1,4 +1,4 @@
-"""Locate a range of offsets in the segments of a directory."""
+"""Locate a range of offsets in segments of which each has the next offsets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.log_state import LogState
     from native_log.log.offset_span import OffsetSpan
+    from native_log.records import Scanned
+    from native_log.segment.damage import DamagedRange
     from native_log.segment.lookup import OffsetLocation
     from native_log.segment.segment import LogSegment
 
@@ -61,6 +63,31 @@ def _slices(state: LogState, start: int, end: int) -> list[SegmentSlice]:
                 SegmentSlice(segment, start_position, end_position, min_offset, max_offset, next_offset)
             )
     return slices
+
+
+def headers(
+    state: LogState,
+    start_offset: int | None,
+    on_damage: Callable[[DamagedRange], None],
+    *,
+    check_crcs: bool,
+) -> Iterator[tuple[LogSegment, Scanned]]:
+    """Yield the batch headers of the segments. See LogState.headers."""
+    window = Window()
+    first = 0 if start_offset is None else max(0, bisect_right(state.base_offsets, start_offset) - 1)
+    for segment in state.segments[first:]:
+        end = state.end_position(segment)
+        if end == 0:
+            continue
+        with SegmentLookup(segment, end, window, max_batch_bytes=state.max_batch_bytes) as lookup:
+            position, next_offset = 0, segment.base_offset
+            if start_offset is not None and start_offset > segment.base_offset:
+                place = find_location(state, lookup, segment, start_offset)
+                position, next_offset = place.position, place.next_offset
+            for scanned in lookup.batches(
+                position, on_damage, next_offset=next_offset, check_crcs=check_crcs
+            ):
+                yield segment, scanned
 
 
 def find_location(state: LogState, lookup: SegmentLookup, segment: LogSegment, offset: int) -> OffsetLocation:

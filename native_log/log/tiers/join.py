@@ -1,0 +1,124 @@
+"""Join the remote segments of a log with the local ones."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+from native_log.log.listing import next_offset
+from native_log.log.offset_span import OffsetSpan
+from native_log.log.sources.directory import DirectorySource
+from native_log.log.sources.joined import JoinedSource
+from native_log.log.sources.log_part import LogPart
+from native_log.log.tiers.lineage import epochs_of, trace_lineage
+from native_log.log.tiers.segment_source import SegmentSource
+from native_log.segment.files import MAX_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from native_log.log.log_state import LogState
+    from native_log.log.tiers.remote_segment import RemoteSegment
+    from native_log.log.tiers.tier import StoredSegments
+    from native_log.policies import Gaps
+
+logger = logging.getLogger(__name__)
+
+
+def join(
+    log: LogState, stored: StoredSegments, segments: Sequence[RemoteSegment], gaps: Gaps, *, keeps_start: bool
+) -> JoinedSource:
+    """Return the log of a local directory and of the remote segments before it.
+
+    Offsets in both are read from the directory. If bytes there are damaged, the remote segments replace them.
+
+    Args:
+        log: the local directory. It has no segments if the tier is read alone.
+        stored: the segments in remote storage.
+        segments: those that can be read, in the order in which their copies were finished.
+        gaps: whether compaction explains offsets that no batch has.
+        keeps_start: whether the log start offset of the directory is that of the whole log.
+
+    Raises KafkaLogError, OSError.
+    """
+    segments = _with_logs(log, stored, segments)
+    known_ends = [segment for segment in segments if segment.is_end_known]
+    epochs = epochs_of(segments, log.leader_epochs if known_ends else ())
+    stored_start = log.checkpoints.stored_start if keeps_start else None
+    first = min((segment.span.start_offset for segment in segments), default=log.local_log_start_offset)
+    start = first if stored_start is None else stored_start[0]
+    if log.segments:
+        start = min(start, log.local_log_start_offset) if stored_start is None else start
+        remote_end, end = max(start, log.local_log_start_offset), log.log_end_offset
+    else:
+        remote_end = end = MAX_OFFSET
+    sources = {segment.key: _source(log, stored, segment) for segment in segments}
+    copies = [
+        LogPart(sources[part.segment.key], part.span)
+        for part in trace_lineage(segments, epochs, OffsetSpan(start, end))
+    ]
+    remote = _before(copies, remote_end)
+    local = DirectorySource.at(
+        log.source.path,
+        topic=log.source.topic,
+        partition=log.source.partition,
+        # The checkpoints of the directory limit the joined log.
+        checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
+        max_batch_bytes=log.max_batch_bytes,
+        storage=log.source.folder.storage,
+    )
+    parts = remote
+    if log.segments and remote_end < end:
+        parts = [*remote, LogPart(local, OffsetSpan(remote_end, end))]
+    if not log.segments:
+        end = remote[-1].span.end_offset if remote else start
+    spares = [] if len(copies) == len(remote) and copies == remote else [parts[-1], *copies]
+    return JoinedSource(
+        local,
+        tuple(parts),
+        tuple(spares),
+        gaps,
+        parts[0].span.start_offset if parts else max(start, log.local_log_start_offset),
+        end,
+        log.tail.damage_position is not None and not log.checkpoints.live,
+        None,
+        replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
+    )
+
+
+def _with_logs(
+    log: LogState, stored: StoredSegments, segments: Iterable[RemoteSegment]
+) -> list[RemoteSegment]:
+    """Return the segments whose `.log` object exists, with their ends. Log a warning about others."""
+    found = []
+    for segment in segments:
+        file = stored.logs.get(segment.key)
+        if file is None:
+            logger.warning(
+                "%s-%d: expected the .log object of segment %s, with offsets %d to %d, found none in remote "
+                "storage",
+                *(log.source.topic, log.source.partition, segment.id),
+                *(segment.span.start_offset, segment.span.end_offset - 1),
+            )
+            continue
+        if segment.span.end_offset == MAX_OFFSET:
+            end = next_offset(file, log.max_batch_bytes) if file.size_bytes else segment.span.start_offset
+            segment = replace(segment, span=OffsetSpan(segment.span.start_offset, end))
+        found.append(segment)
+    return found
+
+
+def _source(log: LogState, stored: StoredSegments, segment: RemoteSegment) -> SegmentSource:
+    end = segment.span.end_offset if segment.is_end_known else None
+    file = stored.logs[segment.key]
+    file = replace(file, end_offset=MAX_OFFSET if end is None else end)
+    return SegmentSource(file, log.source.topic, log.source.partition, end, log.max_batch_bytes)
+
+
+def _before(parts: Iterable[LogPart], end: int) -> list[LogPart]:
+    """Return the parts up to an offset, exclusive."""
+    limit = OffsetSpan(0, end)
+    clipped = (replace(part, span=part.span.intersection(limit)) for part in parts)
+    return [part for part in clipped if not part.span.is_empty]

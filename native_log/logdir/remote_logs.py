@@ -1,0 +1,131 @@
+"""Logs with remote storage (KIP-405): the partitions of a tier, joined with local directories."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
+from native_log.errors import KafkaLogError
+from native_log.log.log_state import LogState
+from native_log.log.sources.directory import DirectorySource
+from native_log.log.tail import Tail
+from native_log.log.tiers.join import join
+from native_log.log.tiers.remote_segment import RemotePartition
+from native_log.logdir.discovery import Discovery, PartitionDir
+from native_log.logdir.remote_starts import read_remote_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from native_log.internal_topics.remote_segments import RemoteSegments
+    from native_log.log.sources.joined import JoinedSource
+    from native_log.log.tiers.layouts.names import PartitionName
+    from native_log.log.tiers.remote_segment import RemoteSegment
+    from native_log.log.tiers.tier import StoredSegments, Tier
+    from native_log.policies import Gaps
+    from native_log.storage import Folder
+
+logger = logging.getLogger(__name__)
+
+
+class RemoteLogs:
+    """The logs in a tier."""
+
+    def __init__(self, tier: Tier, metadata: Iterable[Folder]) -> None:
+        """Take a tier, and log directories that may contain partitions of __remote_log_metadata."""
+        self._tier = tier
+        self._metadata_dirs = tuple(metadata)
+        self._metadata: RemoteSegments | None = None
+        self._by_key: dict[tuple[str, int], list[PartitionName]] = {}
+        for name in tier.folders:
+            self._by_key.setdefault((name.topic, name.partition), []).append(name)
+
+    def discover(self) -> list[Discovery]:
+        """Return the partitions in the tier, to read it alone."""
+        by_parent: dict[Path, dict[tuple[str, int], PartitionDir]] = {}
+        for key, names in sorted(self._by_key.items()):
+            folder = self._tier.folders[names[0]][0]
+            path = Path(folder.path)
+            directory = PartitionDir(*key, path, PartitionKind.NORMAL, folder.storage)
+            by_parent.setdefault(path.parent, {}).setdefault(key, directory)
+        return [
+            Discovery(parent, tuple(directories.values()), is_partition=False)
+            for parent, directories in by_parent.items()
+        ]
+
+    def has(self, directory: PartitionDir) -> bool:
+        """Return whether the tier has the partition of a directory."""
+        is_tiered = directory.kind is PartitionKind.NORMAL and directory.topic not in BROKER_TOPICS
+        return is_tiered and directory.key in self._by_key
+
+    def join(self, log: LogState, gaps: Gaps) -> JoinedSource | None:
+        """Return the log of a local directory, joined with the tier; None if the tier has no part of it.
+
+        Raises KafkaLogError, OSError.
+        """
+        name = self._name(log.source.topic, log.source.partition, log.topic_id)
+        joined = None if name is None else self._join(log, name, gaps)
+        if joined is None or [part.source for part in joined.parts] == [joined.leader]:
+            return None
+        return joined
+
+    def join_alone(self, directory: PartitionDir, max_batch_bytes: int, gaps: Gaps) -> JoinedSource:
+        """Return the log of a partition of `discover`. Raises as `join`."""
+        source = DirectorySource(
+            str(directory.path),
+            *directory.key,
+            max_batch_bytes=max_batch_bytes,
+            storage=directory.storage,
+        )
+        name = self._name(*directory.key, None)
+        assert name is not None
+        return self._join(LogState(source, (), (), Tail(0, 0), 0, 0), name, gaps)
+
+    def _join(self, log: LogState, name: PartitionName, gaps: Gaps) -> JoinedSource:
+        stored = self._tier.segments(name)
+        return join(log, stored, self._segments(name, stored), gaps, keeps_start=self._tier.keeps_log_start)
+
+    def _name(self, topic: str, partition: int, topic_id: str | None) -> PartitionName | None:
+        """Return the partition's name in the tier; None if it lacks the topic id.
+
+        Without a topic id, the name is the only one, or the only one with segments that can be read.
+        """
+        names = self._by_key.get((topic, partition), [])
+        if topic_id is not None:
+            return next((name for name in names if name.topic_id in (topic_id, None)), None)
+        if len(names) > 1:
+            names = [name for name in names if self._read_metadata().readable(_remote(name))] or names
+        if len(names) > 1:
+            raise KafkaLogError(
+                f"expected one topic id of {topic}-{partition} in remote storage, found "
+                f"{', '.join(str(name.topic_id) for name in names)}: the topic was created again; give "
+                "remote.metadata, or a log directory with the partition",
+                path=self._tier.root.path,
+            )
+        return names[0]
+
+    def _segments(self, name: PartitionName, stored: StoredSegments) -> Sequence[RemoteSegment]:
+        """Return the segments that can be read, in the order in which their copies were finished."""
+        if name.topic_id is None:
+            return stored.known
+        metadata = self._read_metadata()
+        if metadata.knows(_remote(name)):
+            return metadata.readable(_remote(name))
+        if self._metadata_dirs and stored.known:
+            logger.warning(
+                "%s-%d: no __remote_log_metadata tells which remote segments can be read, so all objects in "
+                "%s are, among which may be some that a broker was deleting",
+                *(name.topic, name.partition, self._tier.folders[name][0]),
+            )
+        return stored.known
+
+    def _read_metadata(self) -> RemoteSegments:
+        if self._metadata is None:
+            self._metadata = read_remote_segments(self._metadata_dirs)
+        return self._metadata
+
+
+def _remote(name: PartitionName) -> RemotePartition:
+    return RemotePartition(name.topic, name.partition, name.topic_id or "")

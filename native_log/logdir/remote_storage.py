@@ -1,0 +1,61 @@
+"""Where remote storage is, and how it is read: the arguments of LogDir that begin with `remote`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from native_log.log.tiers.tier import RemoteLayout, find_tier
+from native_log.logdir.discovery import local_path, local_paths
+from native_log.logdir.remote_logs import RemoteLogs
+from native_log.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from native_log.arguments import PathLike
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStorage:
+    """Remote storage of a cluster (KIP-405).
+
+    Attributes:
+        path: its folder.
+        layout: how objects are named there.
+        metadata: log directories with __remote_log_metadata; None: those whose logs are read.
+    """
+
+    path: Path
+    layout: RemoteLayout = "auto"
+    metadata: tuple[Path, ...] | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        remote: PathLike | None,
+        layout: RemoteLayout,
+        metadata: PathLike | Iterable[PathLike] | None,
+    ) -> RemoteStorage | None:
+        """Check the arguments of LogDir, and return them as a value; None if there is no remote storage.
+
+        Raises ValueError, TypeError, NotALogDirError.
+        """
+        if layout not in get_args(RemoteLayout):
+            expected = ", ".join(get_args(RemoteLayout))
+            raise ValueError(f"remote_layout: expected one of {expected}, found {layout!r}")
+        if remote is not None:
+            return cls(local_path(remote), layout, None if metadata is None else local_paths(metadata))
+        if metadata is not None:
+            raise ValueError("remote_metadata: expected remote storage in `remote`, found none")
+        return None
+
+    def find_logs(self, log_dirs: Iterable[Folder]) -> RemoteLogs:
+        """List the partitions in it. Raises KafkaLogError, OSError.
+
+        Args:
+            log_dirs: the log directories whose logs are read.
+        """
+        metadata = log_dirs if self.metadata is None else (Folder(str(path)) for path in self.metadata)
+        return RemoteLogs(find_tier(Folder(str(self.path)), self.layout), metadata)

@@ -1,0 +1,59 @@
+"""Find the remote storage, and the log directories beside it, that real brokers wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.builders.golden import DATA, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GOLDEN_TIERED = DATA / "golden-tiered"
+
+
+@dataclass(frozen=True)
+class TieredPartition:
+    """One partition with remote storage, and what a broker and a consumer said of it."""
+
+    fixture: str
+    layout: str
+    prefix: str
+    expected: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        return GOLDEN_TIERED / self.fixture
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.expected["topic"], self.expected["partition"]
+
+    def rows(self, isolation_level: str = "read_uncommitted") -> list[dict[str, Any]]:
+        """The consumer's records, keys, values and header values as bytes."""
+        rows = self.expected["rows"]
+        if isolation_level == "read_committed" and self.expected["rowsCommitted"] is not None:
+            rows = self.expected["rowsCommitted"]
+        return read_rows(self.folder / rows["file"])
+
+    def __str__(self) -> str:
+        return f"{self.fixture}:{self.key[0]}-{self.key[1]}"
+
+
+def tiered_partitions() -> Iterator[TieredPartition]:
+    for file in sorted(GOLDEN_TIERED.glob("*/expected.json")):
+        expected = json.loads(file.read_text())
+        prefix = expected["settings"].get("key.prefix", "")
+        for partition in expected["partitions"]:
+            yield TieredPartition(file.parent.name, expected["layout"], prefix, partition)
+
+
+TIERED_PARTITIONS = list(tiered_partitions())
+
+
+def tiered(fixture: str, topic: str | None = None) -> TieredPartition:
+    found = (each for each in TIERED_PARTITIONS if each.fixture == fixture)
+    return next(each for each in found if topic in (None, each.key[0]))

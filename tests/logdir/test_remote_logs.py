@@ -1,0 +1,187 @@
+"""Logs with remote storage, read as one log."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import KafkaLogError, LogDir, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from tests.builders.golden_tiered import GOLDEN_TIERED, TIERED_PARTITIONS, TieredPartition, tiered
+from tests.contents import COLUMNS, as_rows, offsets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from native_log.arguments import IsolationLevel
+    from native_log.log import PartitionLog
+
+DANGLING = tiered("pinterest")
+"""Its segment at 47 has no index, so that Pinterest's consumer does not read it."""
+READABLE = [each for each in TIERED_PARTITIONS if each != DANGLING]
+LEVELS: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
+
+
+def open_joined(partition: TieredPartition) -> PartitionLog:
+    logs = LogDir(partition.folder / "data", remote=partition.folder / "tier")
+    return logs.partition(*partition.key)
+
+
+def open_alone(partition: TieredPartition, *, metadata: bool) -> PartitionLog:
+    remote_metadata = partition.folder / "data" if metadata else None
+    logs = LogDir(remote=partition.folder / "tier", remote_metadata=remote_metadata)
+    return logs.partition(*partition.key)
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_rows_are_those_of_a_consumer(partition: TieredPartition, level: IsolationLevel) -> None:
+    log = open_joined(partition)
+    assert as_rows(log.read(columns=COLUMNS, isolation_level=level)) == partition.rows(level)
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_the_offsets_are_those_of_the_broker(partition: TieredPartition) -> None:
+    log = open_joined(partition)
+    expected = partition.expected
+    start = expected.get("earliestInTier", expected["earliest"])
+    assert (log.log_start_offset, log.local_log_start_offset) == (start, start)
+    assert (log.log_end_offset, log.last_stable_offset) == (expected["latest"], expected["latestCommitted"])
+    assert log.missing_start is None
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_times_are_found_in_the_tier(partition: TieredPartition) -> None:
+    log = open_joined(partition)
+    for timestamp_ms, answer in partition.expected["offsetsForTimes"]:
+        offset = None if answer is None else answer["offset"]
+        assert log.offset_for_timestamp(timestamp_ms) == offset
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_a_log_is_read_in_parts(partition: TieredPartition) -> None:
+    whole = pickle.loads(pickle.dumps(open_joined(partition).range()))
+    expected = [row["offset"] for row in partition.rows()]
+    for parts in (
+        whole.split(3000),
+        whole.split_at(range(whole.start_offset, whole.end_offset, 37)),
+        [part for half in whole.split(9000) for part in half.split_at([whole.end_offset // 2])],
+    ):
+        for part in parts:
+            own = [offset for offset in expected if part.start_offset <= offset < part.end_offset]
+            assert offsets(part.read(["offset"])) == own
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+@pytest.mark.parametrize("metadata", [True, False])
+def test_a_tier_is_read_alone(partition: TieredPartition, metadata: bool) -> None:
+    if partition.key[0] == "d-local":  # the tier has no segment of it any more
+        with pytest.raises(UnknownTopicOrPartitionError):
+            open_alone(partition, metadata=metadata)
+        return
+    log = open_alone(partition, metadata=metadata)
+    tiered_end = partition.expected.get("latestTiered", log.log_end_offset - 1) + 1
+    assert log.log_end_offset == tiered_end
+    # The start of the log is known to the directory only.
+    rows = [row for row in partition.rows() if row["offset"] < tiered_end]
+    assert as_rows(log.read(log.log_end_offset if not rows else rows[0]["offset"], columns=COLUMNS)) == rows
+
+
+def test_an_aborted_transaction_is_known_by_a_marker_elsewhere() -> None:
+    partition = tiered("lts-txn", "ledger")
+    log = open_joined(partition)
+    rows = partition.rows("read_committed")
+    aborted = {row["offset"] for row in partition.rows()} - {row["offset"] for row in rows}
+    in_tier = [offset for offset in aborted if offset < partition.expected["earliestLocal"]]
+    assert in_tier
+    for offset in range(0, log.log_end_offset, 20):
+        part = log.range(offset, min(offset + 20, log.log_end_offset), isolation_level="read_committed")
+        own = [row["offset"] for row in rows if offset <= row["offset"] < offset + 20]
+        assert offsets(part.read(["offset"])) == own
+
+
+def test_a_segment_without_an_index_is_a_hole(caplog: pytest.LogCaptureFixture) -> None:
+    log = open_joined(DANGLING)
+    with pytest.raises(OffsetOutOfRangeError, match="offset 47: expected offsets 47 to 101 in a segment"):
+        list(log.read())
+    rows = [row for row in DANGLING.rows() if not 47 <= row["offset"] <= 101]
+    assert as_rows(log.read(columns=COLUMNS, fail_on_data_loss=False)) == rows
+    assert "offsets 47 to 101" in caplog.text
+    assert offsets(log.read(102, columns=["offset"])) == [
+        row["offset"] for row in rows if row["offset"] > 101
+    ]
+    assert offsets(log.range(0, 47).read(["offset"])) == list(range(47))
+
+
+@pytest.fixture
+def fixture_copy(tmp_path: Path) -> Path:
+    return shutil.copytree(GOLDEN_TIERED / "lts-overlap", tmp_path / "copy")
+
+
+def test_a_missing_object_is_a_hole(fixture_copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (lost,) = fixture_copy.glob("tier/*/overlap-mid-*/*0163-*.log")
+    lost.unlink()
+    log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
+    assert (
+        "expected the .log object of segment rEGvs2vtQpe1nd7NtHwx4A, with offsets 163 to 222" in caplog.text
+    )
+    with pytest.raises(OffsetOutOfRangeError, match="offsets 163 to 222"):
+        list(log.read())
+    read = offsets(log.read(columns=["offset"], fail_on_data_loss=False))
+    assert read == [*range(163), *range(223, 456)]
+
+
+def test_a_missing_start_is_reported_as_one(fixture_copy: Path) -> None:
+    (lost,) = fixture_copy.glob("tier/*/overlap-mid-*/*0000-*.log")
+    lost.unlink()
+    log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 79)
+    assert offsets(log.read(columns=["offset"])) == list(range(79, 456))
+
+
+def test_damage_in_a_local_segment_is_replaced_from_the_tier(tmp_path: Path) -> None:
+    partition = tiered("lts-txn", "ledger-2")
+    folder = shutil.copytree(partition.folder, tmp_path / "copy")
+    start, _ = partition.expected["inBoth"]
+    file = folder / partition.expected["dir"] / f"{start:020}.log"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    log = LogDir(folder / "data", remote=folder / "tier").partition(*partition.key)
+    assert as_rows(log.read(columns=COLUMNS)) == partition.rows()
+
+
+def test_without_remote_storage_the_log_is_local() -> None:
+    partition = tiered("lts-overlap")
+    log = LogDir(partition.folder / "data").partition(*partition.key)
+    assert log.local_log_start_offset == partition.expected["earliestLocal"]
+
+
+def test_a_log_with_remote_storage_cannot_be_changed_or_followed() -> None:
+    partition = tiered("lts-overlap")
+    logs = LogDir(partition.folder / "data", remote=partition.folder / "tier")
+    with pytest.raises(KafkaLogError, match="remote storage"):
+        logs.follow()
+    with pytest.raises(KafkaLogError, match="remote storage"):
+        logs.partition(*partition.key).follow()
+    with pytest.raises(KafkaLogError, match="remote storage"):
+        logs.partition(*partition.key).append([])
+
+
+def test_a_folder_without_partitions_is_no_tier(tmp_path: Path) -> None:
+    with pytest.raises(
+        KafkaLogError, match="expected partitions in remote storage of layout auto, found none"
+    ):
+        LogDir(remote=tmp_path)
+
+
+def test_invalid_arguments(tmp_path: Path) -> None:
+    tier = GOLDEN_TIERED / "lts-overlap" / "tier"
+    with pytest.raises(ValueError, match="expected longest, found merge"):
+        LogDir(GOLDEN_TIERED / "lts-overlap" / "data", remote=tier, replicas="merge")
+    with pytest.raises(ValueError, match=r"remote_layout: expected one of auto, local, .*, found 's3'"):
+        LogDir(remote=tier, remote_layout="s3")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="remote_metadata: expected remote storage in `remote`, found none"):
+        LogDir(GOLDEN_TIERED / "lts-overlap" / "data", remote_metadata=tmp_path)
