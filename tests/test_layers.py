@@ -103,6 +103,7 @@ LOCAL_ACCESS = {"exists", "is_dir", "is_file", "iterdir", "stat", "lstat", "glob
 LOCAL_ACCESS |= {"listdir", "scandir", "isdir", "isfile", "realpath", "getsize", "DataFile", "read_file"}
 LOCAL_ACCESS |= {"path_version"}
 OF_A_STORAGE = {"folder", "self.folder", "entry", "by_name[names.log]", "state.folder", "log_dir.folder"}
+OF_A_STORAGE |= {"self.storage"}
 """What has methods of these names in a Storage."""
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from native_log.log.partition_log import FollowInDirectory
     from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
-    from native_log.log.tiers.tier import RemoteLayout
+    from native_log.log.tiers.detection import RemoteLayout
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage
@@ -97,7 +97,10 @@ class LogDir(InternalTables):
         remote: the folder of remote storage (KIP-405). Logs that have segments there are read as one log, and
             cannot be changed or followed. `path` may then be None: the partitions in remote storage are read.
         remote_layout: how objects are named there. "local": as by Apache's LocalTieredStorage; "pinterest":
-            as by Pinterest's uploader; "auto": as they seem to be.
+            as by Pinterest's uploader; "aiven": as by Aiven's plugin; "auto": as they seem to be.
+        remote_prefix: the `key.prefix` of Aiven's plugin. It need not end with a slash.
+        remote_keys: the folder with the private keys of segments that Aiven's plugin has encrypted, as
+            `<key id>.private.pem`.
         remote_metadata: log directories with the topic __remote_log_metadata, which tells what segments can
             be read; by default the paths.
 
@@ -121,13 +124,17 @@ class LogDir(InternalTables):
         storage: Storage = LOCAL,
         remote: PathLike | None = None,
         remote_layout: RemoteLayout = "auto",
+        remote_prefix: str = "",
+        remote_keys: PathLike | None = None,
         remote_metadata: PathLike | Iterable[PathLike] | None = None,
     ) -> None:
         if replicas not in get_args(Replicas):
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        remote_storage = RemoteStorage.parse(remote, remote_layout, remote_metadata)
+        remote_storage = RemoteStorage.parse(
+            remote, remote_layout, remote_prefix, remote_keys, remote_metadata
+        )
         if remote_storage is not None and replicas == "merge":
             raise ValueError(
                 "replicas: expected longest, found merge, but copies with remote storage are not merged"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-from native_log.log.tiers.tier import RemoteLayout, find_tier
+from native_log.arguments import text
+from native_log.log.tiers.detection import RemoteLayout, find_tier
 from native_log.logdir.discovery import local_path, local_paths
 from native_log.logdir.remote_logs import RemoteLogs
 from native_log.storage import Folder
@@ -24,11 +25,15 @@ class RemoteStorage:
     Attributes:
         path: its folder.
         layout: how objects are named there.
+        prefix: Aiven's `key.prefix`.
+        keys: a folder with the private keys for Aiven's layout; None: there is none.
         metadata: log directories with __remote_log_metadata; None: those whose logs are read.
     """
 
     path: Path
     layout: RemoteLayout = "auto"
+    prefix: str = ""
+    keys: Path | None = None
     metadata: tuple[Path, ...] | None = None
 
     @classmethod
@@ -36,6 +41,8 @@ class RemoteStorage:
         cls,
         remote: PathLike | None,
         layout: RemoteLayout,
+        prefix: str,
+        keys: PathLike | None,
         metadata: PathLike | Iterable[PathLike] | None,
     ) -> RemoteStorage | None:
         """Check the arguments of LogDir, and return them as a value; None if there is no remote storage.
@@ -45,11 +52,21 @@ class RemoteStorage:
         if layout not in get_args(RemoteLayout):
             expected = ", ".join(get_args(RemoteLayout))
             raise ValueError(f"remote_layout: expected one of {expected}, found {layout!r}")
-        if remote is not None:
-            return cls(local_path(remote), layout, None if metadata is None else local_paths(metadata))
-        if metadata is not None:
-            raise ValueError("remote_metadata: expected remote storage in `remote`, found none")
-        return None
+        if remote is None:
+            given = {"prefix": prefix or None, "keys": keys, "metadata": metadata}
+            for name, value in given.items():
+                if value is not None:
+                    raise ValueError(f"remote_{name}: expected remote storage in `remote`, found none")
+            return None
+        if layout in ("local", "pinterest") and (prefix or keys is not None):
+            raise ValueError(f"remote_prefix, remote_keys: expected remote_layout aiven, found {layout}")
+        return cls(
+            local_path(remote),
+            layout,
+            text("remote_prefix", prefix),
+            None if keys is None else local_path(keys),
+            None if metadata is None else local_paths(metadata),
+        )
 
     def find_logs(self, log_dirs: Iterable[Folder]) -> RemoteLogs:
         """List the partitions in it. Raises KafkaLogError, OSError.
@@ -58,4 +75,5 @@ class RemoteStorage:
             log_dirs: the log directories whose logs are read.
         """
         metadata = log_dirs if self.metadata is None else (Folder(str(path)) for path in self.metadata)
-        return RemoteLogs(find_tier(Folder(str(self.path)), self.layout), metadata)
+        keys = None if self.keys is None else str(self.keys)
+        return RemoteLogs(find_tier(Folder(str(self.path)), self.layout, self.prefix, keys), metadata)

@@ -1,9 +1,10 @@
 """Open, read and write data files; no other package does. `files` says what reading logs needs of a storage,
-`local` is the local file system, `opening` opens regular files and nothing else, `faulty` reads from failing
-disks, `writing` writes local files."""
+`local` is the local file system, `opening` opens regular files and nothing else, `chunked_file` makes files
+from others, `faulty` reads from failing disks, `writing` writes local files."""
 
 from __future__ import annotations
 
+from native_log.storage.chunked_file import ChunkedFile
 from native_log.storage.faulty import Fault, FaultyFile
 from native_log.storage.files import FileEntry, Folder, Storage, folder_of, is_directory, is_file
 from native_log.storage.local import (
@@ -22,6 +23,7 @@ __all__ = [
     "CHUNK_BYTES",
     "LOCAL",
     "TICK_NS",
+    "ChunkedFile",
     "DataFile",
     "Fault",
     "FaultyFile",

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.builders.golden import DATA, read_rows
 
 if TYPE_CHECKING:
@@ -29,6 +31,18 @@ class TieredPartition:
         return GOLDEN_TIERED / self.fixture
 
     @property
+    def remote(self) -> dict[str, Any]:
+        """The arguments of LogDir to read the tier."""
+        keys = self.folder / "keys"
+        if keys.exists():
+            pytest.importorskip("cryptography")
+        return {
+            "remote": self.folder / "tier",
+            "remote_prefix": self.prefix,
+            "remote_keys": keys if keys.exists() else None,
+        }
+
+    @property
     def key(self) -> tuple[str, int]:
         return self.expected["topic"], self.expected["partition"]
 
@@ -46,7 +60,7 @@ class TieredPartition:
 def tiered_partitions() -> Iterator[TieredPartition]:
     for file in sorted(GOLDEN_TIERED.glob("*/expected.json")):
         expected = json.loads(file.read_text())
-        prefix = expected["settings"].get("key.prefix", "")
+        prefix = expected["settings"].get("keyPrefix", "")
         for partition in expected["partitions"]:
             yield TieredPartition(file.parent.name, expected["layout"], prefix, partition)
 

@@ -25,13 +25,13 @@ LEVELS: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
 
 
 def open_joined(partition: TieredPartition) -> PartitionLog:
-    logs = LogDir(partition.folder / "data", remote=partition.folder / "tier")
+    logs = LogDir(partition.folder / "data", **partition.remote)
     return logs.partition(*partition.key)
 
 
 def open_alone(partition: TieredPartition, *, metadata: bool) -> PartitionLog:
     remote_metadata = partition.folder / "data" if metadata else None
-    logs = LogDir(remote=partition.folder / "tier", remote_metadata=remote_metadata)
+    logs = LogDir(remote_metadata=remote_metadata, **partition.remote)
     return logs.partition(*partition.key)
 
 
@@ -125,7 +125,7 @@ def test_a_missing_object_is_a_hole(fixture_copy: Path, caplog: pytest.LogCaptur
     lost.unlink()
     log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
     assert (
-        "expected the .log object of segment rEGvs2vtQpe1nd7NtHwx4A, with offsets 163 to 222" in caplog.text
+        "expected a complete copy of segment rEGvs2vtQpe1nd7NtHwx4A, with offsets 163 to 222" in caplog.text
     )
     with pytest.raises(OffsetOutOfRangeError, match="offsets 163 to 222"):
         list(log.read())

@@ -5,7 +5,9 @@
 | layouts | the names of objects in remote storage: pure |
 | remote_segment | what is known of one remote segment |
 | lineage | which remote segments make up a log, for which offsets: pure |
-| tier | find partitions and segments in remote storage |
+| by_name | what names alone tell of segments: pure |
+| tier, aiven_tier, detection | find partitions and segments in remote storage |
+| aiven_storage | restore the files of segments from chunks |
 | segment_source | the log in one remote segment |
 | join | a log of remote segments and a local directory |
 """

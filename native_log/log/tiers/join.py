@@ -97,7 +97,7 @@ def _with_logs(
         file = stored.logs.get(segment.key)
         if file is None:
             logger.warning(
-                "%s-%d: expected the .log object of segment %s, with offsets %d to %d, found none in remote "
+                "%s-%d: expected a complete copy of segment %s, with offsets %d to %d, found none in remote "
                 "storage",
                 *(log.source.topic, log.source.partition, segment.id),
                 *(segment.span.start_offset, segment.span.end_offset - 1),

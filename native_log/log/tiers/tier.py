@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from native_log.errors import KafkaLogError
 from native_log.log.tiers.by_name import NamedCopy, segments_by_name
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from native_log.log.tiers.layouts.names import ObjectName, PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
     from native_log.storage import FileEntry, Folder
-
-RemoteLayout = Literal["auto", "local", "aiven", "pinterest"]
 
 _DEEPEST = 6
 """How many folders deep partitions are looked for."""
@@ -112,31 +110,6 @@ class PlainTier:
             for key, kinds in objects.items()
         ]
         return StoredSegments(logs, tuple(segments_by_name(copies)))
-
-
-def find_tier(root: Folder, layout: RemoteLayout) -> Tier:
-    """Return the remote storage in a folder.
-
-    Args:
-        root: the folder.
-        layout: how its objects are named; "auto": as most of them seem to be.
-
-    Raises:
-        KafkaLogError: there is no partition of that layout.
-        FileNotFoundError, PermissionError, OSError: the folder cannot be listed.
-    """
-    tier = None
-    if layout in ("auto", "local"):
-        tier = PlainTier.local(root)
-    if layout == "pinterest" or (layout == "auto" and tier is not None and not tier.folders):
-        tier = PlainTier.pinterest(root)
-    if tier is None or not tier.folders:
-        raise KafkaLogError(
-            f"expected partitions in remote storage of layout {layout}, found none; check the path and "
-            "remote.layout",
-            path=root.path,
-        )
-    return tier
 
 
 def only_folder(tier: Tier, partition: PartitionName) -> Folder:

@@ -1,0 +1,171 @@
+"""A storage with the files of segments that Aiven's plugin has chunked, compressed and encrypted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from native_log.errors import KafkaLogError
+from native_log.log.tiers.layouts.aiven import (
+    INDEX_FILES,
+    INDEXES,
+    LOG,
+    MANIFEST,
+    ManifestError,
+    parse_manifest,
+)
+from native_log.log.tiers.layouts.aiven_encryption import EncryptionError, decrypt, decrypt_data_key
+from native_log.storage import LOCAL, ChunkedFile, Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from native_log.log.tiers.layouts.aiven import Encryption, Manifest
+    from native_log.storage import DataFile, FileEntry, Storage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AivenStorage:
+    """The objects of a storage, and the files of segments in them as a broker had them. See Storage.
+
+    `<name>.log` is the file with the batches, `<name>.index`, `.timeindex` and `.txnindex` are its indexes.
+
+    Attributes:
+        storage: has the objects.
+        keys: the folder with private keys, `<key id>.private.pem`; None: there is none.
+    """
+
+    storage: Storage = LOCAL
+    keys: str | None = None
+
+    def list(self, path: str) -> Mapping[str, FileEntry]:
+        """See Storage: the objects."""
+        return self.storage.list(path)
+
+    def exists(self, path: str) -> bool:
+        """See Storage: whether there is an object."""
+        return self.storage.exists(path)
+
+    def identity(self, path: str) -> str:
+        """See Storage."""
+        return self.storage.identity(path)
+
+    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+        """See Storage: open a file of a segment.
+
+        A chunk that cannot be restored is zeros: a damaged part of the file. A warning says why.
+
+        Raises KafkaLogError if the manifest is invalid, or the key for it is missing or another one.
+        """
+        del follow_link  # an object is never written to
+        stem, _, kind = path.rpartition(".")
+        manifest = read_manifest(self.storage, f"{stem}.{MANIFEST}")
+        key = None
+        if manifest.encryption is not None:
+            key = _data_key(manifest.encryption, self.keys, f"{stem}.{MANIFEST}")
+        if kind == LOG:
+            return self._open_log(path, manifest, key)
+        return self._open_index(path, f"{stem}.{INDEXES}", INDEX_FILES[kind], manifest, key)
+
+    def _open_log(self, path: str, manifest: Manifest, key: bytes | None) -> DataFile:
+        with self.storage.open(path) as file:
+            inode, mtime_ms, size = file.inode, file.mtime_ms, file.size_bytes
+        chunks = manifest.chunks
+        if key is None and not manifest.is_compressed and size == chunks.file_bytes:
+            return self.storage.open(path)
+
+        def load(index: int) -> bytes:
+            start, end = chunks.positions[index : index + 2]
+            expected = chunks.chunk_size(index)
+            try:
+                with self.storage.open(path) as file:
+                    data = _restore(file.read(start, end - start), manifest, key, expected)
+                if len(data) != expected:
+                    raise ValueError(f"expected {expected} bytes, found {len(data)}")
+            except (ValueError, zstandard.ZstdError) as error:
+                logger.warning(
+                    "%s, position %d: chunk %d of %d counts as damaged: %s",
+                    *(path, start, index + 1, len(chunks.positions) - 1, error),
+                )
+                return bytes(expected)
+            return data
+
+        return ChunkedFile(path, chunks.file_bytes, inode, mtime_ms, chunks.chunk_bytes, load)
+
+    def _open_index(
+        self, path: str, indexes: str, name: str, manifest: Manifest, key: bytes | None
+    ) -> DataFile:
+        position, size = manifest.indexes[name]
+        with self.storage.open(indexes) as file:
+            inode, mtime_ms, data = file.inode, file.mtime_ms, file.read(position, size)
+        try:
+            if data and key is not None and manifest.encryption is not None:
+                data = decrypt(data, key, manifest.encryption.aad)
+        except EncryptionError as error:  # indexes are only hints
+            logger.warning("%s, position %d: an index counts as empty: %s", indexes, position, error)
+            data = b""
+        return ChunkedFile(path, len(data), inode, mtime_ms, max(1, len(data)), lambda _: data)
+
+
+_parse_manifest = lru_cache(maxsize=256)(parse_manifest)
+
+
+def read_manifest(storage: Storage, path: str) -> Manifest:
+    """Read and parse a manifest. Raises KafkaLogError, FileNotFoundError, OSError."""
+    with storage.open(path) as file:
+        try:
+            return _parse_manifest(file.read(0, file.size_bytes))
+        except ManifestError as error:
+            raise KafkaLogError(str(error), path=path) from None
+
+
+def _restore(data: bytes, manifest: Manifest, key: bytes | None, size: int) -> bytes:
+    """Undo the encryption and the compression of a chunk. Raises ValueError, ZstdError."""
+    if key is not None and manifest.encryption is not None:
+        data = decrypt(data, key, manifest.encryption.aad)
+    if not manifest.is_compressed:
+        return data
+    content_size = zstandard.frame_content_size(data)
+    if content_size > size:  # never more memory than a chunk has
+        raise ValueError(f"expected a frame with {size} bytes, found one with {content_size}")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+
+
+@lru_cache(maxsize=1024)
+def _data_key(encryption: Encryption, keys: str | None, manifest: str) -> bytes:
+    """Return the key of a segment. Raises KafkaLogError, which names the manifest and the id of the key."""
+    key_id = encryption.key_id
+    if keys is None:
+        raise KafkaLogError(
+            f"expected the private key {key_id!r} of this encrypted segment, found none: give the folder "
+            f"with {key_id}.private.pem as remote.keys",
+            path=manifest,
+        )
+    if "/" in key_id:
+        raise KafkaLogError(f"expected the id of a key, found {key_id!r}", path=manifest)
+    try:
+        return decrypt_data_key(encryption.data_key, Folder(keys).read(f"{key_id}.private.pem"))
+    except FileNotFoundError:
+        raise KafkaLogError(
+            f"expected the private key {key_id!r} of this encrypted segment, found no {key_id}.private.pem "
+            f"in {keys}",
+            path=manifest,
+        ) from None
+    except EncryptionError as error:
+        raise KafkaLogError(
+            f"expected the private key {key_id!r} of this encrypted segment in {keys}/{key_id}.private.pem, "
+            f"found another one: {error}",
+            path=manifest,
+        ) from None
+    except ModuleNotFoundError as error:
+        raise KafkaLogError(
+            f"expected the package cryptography, because this segment is encrypted with key {key_id!r}: "
+            "pip install 'kafkalog-spark[tiered]'",
+            path=manifest,
+        ) from error

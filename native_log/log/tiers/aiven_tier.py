@@ -1,0 +1,122 @@
+"""Find partitions and their segments in remote storage of Aiven's plugin."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError
+from native_log.log.tiers.aiven_storage import AivenStorage, read_manifest
+from native_log.log.tiers.layouts.aiven import (
+    INDEX_FILES,
+    LOG,
+    MANIFEST,
+    parse_object,
+    parse_partition,
+    parse_topic,
+)
+from native_log.log.tiers.tier import StoredSegments, only_folder
+from native_log.segment.segment import LogSegment
+from native_log.storage import Folder, is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from native_log.log.tiers.layouts.aiven import Manifest
+    from native_log.log.tiers.layouts.names import PartitionName
+    from native_log.log.tiers.remote_segment import RemoteSegment
+    from native_log.storage import FileEntry
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AivenTier:
+    """Remote storage of Aiven's plugin. See Tier for the other attributes.
+
+    Attributes:
+        keys: the folder with private keys; None: there is none.
+    """
+
+    root: Folder
+    folders: Mapping[PartitionName, tuple[Folder, ...]]
+    keys: str | None
+
+    @classmethod
+    def find(cls, root: Folder, prefix: str, keys: str | None) -> AivenTier:
+        """Return the tier below `root`.
+
+        Args:
+            root: the folder, without what `prefix` says.
+            prefix: the plugin's `key.prefix`. It may contain slashes, and need not end with one.
+            keys: see AivenTier.
+
+        Raises OSError.
+        """
+        above, _, begin = prefix.rpartition("/")
+        parent = root / above if above else root
+        folders: dict[PartitionName, tuple[Folder, ...]] = {}
+        for topic in sorted(_folders(parent)):
+            name = topic.removeprefix(begin)
+            if not topic.startswith(begin) or parse_topic(name) is None:
+                continue
+            for number in sorted(_folders(parent / topic)):
+                partition = parse_partition(name, number)
+                if partition is not None:
+                    folders[partition] = (parent / topic / number,)
+        return cls(root, folders, keys)
+
+    @property
+    def keeps_log_start(self) -> bool:
+        """See Tier."""
+        return True
+
+    def segments(self, partition: PartitionName) -> StoredSegments:
+        """See Tier. All manifests are read. If one is invalid, its segment counts as missing."""
+        folder = only_folder(self, partition)
+        objects: dict[tuple[int, str], dict[str, FileEntry]] = {}
+        for entry in folder.list().values():
+            name = parse_object(entry.name)
+            if name is not None:
+                objects.setdefault(name.key, {})[name.kind] = entry
+        storage = AivenStorage(folder.storage, self.keys)
+        logs: dict[tuple[int, str], LogSegment] = {}
+        known: list[tuple[int, RemoteSegment]] = []
+        for key, kinds in sorted(objects.items()):
+            if not {LOG, MANIFEST} <= kinds.keys():
+                continue
+            try:
+                manifest = read_manifest(folder.storage, kinds[MANIFEST].path)
+            except KafkaLogError as error:
+                logger.warning("%s; the segment counts as missing", error)
+                continue
+            logs[key] = _segment(Folder(folder.path, storage), key, kinds[LOG], manifest)
+            if manifest.segment is not None and manifest.segment.key == key:
+                known.append((manifest.finished_ms, manifest.segment))
+        known.sort(key=lambda each: each[0])
+        return StoredSegments(logs, tuple(segment for _, segment in known))
+
+
+def _folders(folder: Folder) -> Iterable[str]:
+    return (name for name, entry in folder.list().items() if is_directory(entry))
+
+
+def _segment(folder: Folder, key: tuple[int, str], entry: FileEntry, manifest: Manifest) -> LogSegment:
+    state = entry.stat()
+    stem = entry.name.removesuffix(f".{LOG}")
+
+    def index(kind: str) -> str | None:
+        return f"{stem}.{kind}" if INDEX_FILES[kind] in manifest.indexes else None
+
+    return LogSegment(
+        folder,
+        key[0],
+        entry.name,
+        manifest.chunks.file_bytes,
+        state.st_ino,
+        state.st_mtime_ns // 1_000_000,
+        index("index"),
+        index("timeindex"),
+        index("txnindex"),
+    )
