@@ -76,8 +76,8 @@ class AivenStorage:
     def _open_log(self, path: str, manifest: Manifest, key: bytes | None) -> DataFile:
         with self.storage.open(path) as file:
             inode, mtime_ms, size = file.inode, file.mtime_ms, file.size_bytes
-        chunks = manifest.chunks
-        if key is None and not manifest.is_compressed and size == chunks.file_bytes:
+        chunks, is_plain = manifest.chunks, key is None and not manifest.is_compressed
+        if is_plain and size == chunks.file_bytes:
             return self.storage.open(path)
 
         def load(index: int) -> bytes:
@@ -85,7 +85,8 @@ class AivenStorage:
             expected = chunks.chunk_size(index)
             try:
                 with self.storage.open(path) as file:
-                    data = _restore(file.read(start, end - start), manifest, key, expected)
+                    data = file.read(start, end - start)
+                data = _restore(data, manifest, key, expected)
                 if len(data) != expected:
                     raise ValueError(f"expected {expected} bytes, found {len(data)}")
             except (ValueError, zstandard.ZstdError) as error:
@@ -93,7 +94,7 @@ class AivenStorage:
                     "%s, position %d: chunk %d of %d counts as damaged: %s",
                     *(path, start, index + 1, len(chunks.positions) - 1, error),
                 )
-                return bytes(expected)
+                return data.ljust(expected, b"\0") if is_plain else bytes(expected)
             return data
 
         return ChunkedFile(path, chunks.file_bytes, inode, mtime_ms, chunks.chunk_bytes, load)

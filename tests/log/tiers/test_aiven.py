@@ -1,0 +1,137 @@
+"""The names, manifests and transforms of Aiven's tiered storage plugin."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+import zstandard
+
+from native_log.log.tiers.layouts import aiven
+from native_log.log.tiers.layouts.aiven import ManifestError, parse_chunk_sizes, parse_manifest
+from native_log.log.tiers.layouts.names import ObjectName, PartitionName
+from tests.builders.golden_tiered import GOLDEN_TIERED
+
+ID = "rW5ID8jhTRmbAQlqX279mw"
+SEGMENT = "lL79he8JSDutUB4lqq3A1Q"
+FIXED = {
+    "version": "1",
+    "chunkIndex": {
+        "type": "fixed",
+        "originalChunkSize": 5000,
+        "originalFileSize": 9135,
+        "transformedChunkSize": 5028,
+        "finalTransformedChunkSize": 4163,
+    },
+    "segmentIndexes": {"offset": {"position": 0, "size": 44}, "transaction": None},
+    "compression": False,
+    "encryption": {"dataKey": "new:AAEC", "aad": "Aw=="},
+    "remoteLogSegmentMetadata": {
+        "remoteLogSegmentId": {"id": SEGMENT},
+        "startOffset": 1386,
+        "endOffset": 1508,
+        "eventTimestampMs": 7,
+        "segmentLeaderEpochs": {"2": 1500, "0": 1386},
+    },
+}
+MANIFESTS = sorted(GOLDEN_TIERED.glob("aiven-*/tier/**/*.rsm-manifest"))
+
+
+def manifest(**changes: Any) -> bytes:
+    return json.dumps({**FIXED, **changes}).encode()
+
+
+def chunk_index(**changes: Any) -> bytes:
+    return manifest(chunkIndex={**FIXED["chunkIndex"], **changes})  # type: ignore[dict-item]
+
+
+def test_names() -> None:
+    assert aiven.parse_partition(f"or-ders-3-{ID}", "12") == PartitionName("or-ders-3", 12, ID)
+    assert aiven.parse_partition(f"or-ders-3-{ID}", "x") is None
+    assert aiven.parse_partition("or-ders-3", "0") is None
+    assert aiven.parse_object(f"00000000000000000642-{SEGMENT}.rsm-manifest") == ObjectName(
+        642, SEGMENT, "rsm-manifest"
+    )
+    assert aiven.parse_object(f"00000000000000000642-{SEGMENT}.index") is None
+
+
+def test_a_manifest_with_chunks_of_one_size() -> None:
+    parsed = parse_manifest(manifest(unknown=[1]))
+    assert parsed.chunks.positions == (0, 5028, 9191)
+    assert [parsed.chunks.chunk_size(index) for index in range(2)] == [5000, 4135]
+    assert parsed.indexes == {"offset": (0, 44)}
+    assert parsed.encryption is not None
+    assert (parsed.encryption.key_id, parsed.encryption.data_key) == ("new", b"\0\1\2")
+    assert parsed.segment is not None
+    assert (parsed.segment.id, parsed.segment.span.start_offset, parsed.segment.span.end_offset) == (
+        *(SEGMENT, 1386, 1509),
+    )
+    assert [(each.epoch, each.start_offset) for each in parsed.segment.leader_epochs] == [
+        (0, 1386),
+        (2, 1500),
+    ]
+
+
+def test_a_manifest_of_another_version_still_says_how_to_read_the_segment() -> None:
+    parsed = parse_manifest(manifest(remoteLogSegmentMetadata={"id": 3}, encryption=None))
+    assert parsed.segment is None
+    assert parsed.encryption is None
+
+
+def test_an_empty_segment() -> None:
+    assert parse_manifest(chunk_index(originalFileSize=0)).chunks.positions == (0,)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"null",
+        manifest(version="2"),
+        manifest(encryption={"dataKey": "AAEC", "aad": "Aw=="}),
+        manifest(segmentIndexes={"offset": {"position": 0}}),
+        chunk_index(type="iceberg"),
+        chunk_index(originalChunkSize=0),
+        chunk_index(originalFileSize=-1),
+        chunk_index(finalTransformedChunkSize=-1),
+        chunk_index(type="variable", transformedChunks="AAAA"),
+        chunk_index(
+            type="variable",
+            transformedChunks=base64.b64encode(zstandard.compress(b"\0\0\0\1\0\0\0\7")).decode(),
+        ),
+    ],
+)
+def test_invalid_manifests(data: bytes) -> None:
+    with pytest.raises(ManifestError):
+        parse_manifest(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "sizes"),
+    [
+        ("00000000", []),
+        ("00000001 00000007", [7]),
+        ("00000002 00000100 00 00000009", [256, 9]),
+        ("00000003 00000100 01 0005 00000009", [256, 261, 9]),
+        ("00000003 00000100 02 00010203 00000009", [257, 771, 9]),
+    ],
+)
+def test_sizes_of_chunks(data: str, sizes: list[int]) -> None:
+    assert parse_chunk_sizes(zstandard.compress(bytes.fromhex(data))) == sizes
+
+
+@pytest.mark.parametrize("data", ["00000003 00000100 01 0005 000009", "00000009 00000100 04 00 00000000"])
+def test_invalid_sizes_of_chunks(data: str) -> None:
+    with pytest.raises(ValueError, match="chunks"):
+        parse_chunk_sizes(zstandard.compress(bytes.fromhex(data)))
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_the_manifests_that_the_plugin_wrote(path: Any) -> None:
+    parsed = parse_manifest(path.read_bytes())
+    assert parsed.chunks.positions[-1] == path.with_suffix(".log").stat().st_size
+    assert parsed.segment is not None
+    assert path.name.startswith(f"{parsed.segment.span.start_offset:020}-{parsed.segment.id}.")
