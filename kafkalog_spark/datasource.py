@@ -37,7 +37,7 @@ class KafkaLogDataSource(DataSource):
         super().__init__(options)
         # Read options are parsed here because Spark does not call schema() if the user passes a schema. This
         # excludes writes, which have other options, and catalog tables, whose options come with the schema.
-        is_read = {"path", "paths", "location"} & set(options) and not _may_be_write(options)
+        is_read = {"path", "paths", "location", "remote"} & set(options) and not _may_be_write(options)
         self._read_options = self._parse_read_options() if is_read else None
 
     @classmethod

@@ -99,6 +99,18 @@ KAFKALOG_OPTIONS = {
         "what is read if several paths contain the same partition: `longest`, the copy with the greatest end "
         "offset, or `merge`, [all copies as one log](replicas.md)",
     ),
+    "remote": Option("", "the folder of [remote storage](tiered.md), with the older part of the logs"),
+    "remote.layout": Option(
+        "auto",
+        "how objects are named there: `local` (Apache's LocalTieredStorage), `aiven`, `pinterest`, or `auto`",
+    ),
+    "remote.prefix": Option("", "the `key.prefix` of Aiven's plugin"),
+    "remote.keys": Option(
+        "", "a folder with the private keys of encrypted segments, as `<key id>.private.pem`"
+    ),
+    "remote.metadata": Option(
+        "", "a log directory with `__remote_log_metadata`; by default those that are read"
+    ),
     "maxBatchBytes": Option(
         "256m", "a batch whose size, as stored or decompressed, exceeds this counts as damaged"
     ),

@@ -30,6 +30,11 @@ class RawOptions:
     def get(self, name: str) -> str | None:
         return self.values.get(name.lower())
 
+    @property
+    def has_path(self) -> bool:
+        """Whether a log directory is given."""
+        return any(self.get(name) is not None for name in ("path", "paths", "location"))
+
     def check_spelling(self, more_names: Collection[str] = ()) -> None:
         """Raise OptionError for a misspelled name. Names that resemble no option are ignored.
 

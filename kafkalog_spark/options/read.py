@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from native_log.arguments import HighWatermark, IsolationLevel, Mode, Replicas
+    from native_log.log.tiers.detection import RemoteLayout
+    from native_log.logdir.remote_storage import RemoteArguments
 
 
 _EARLIEST = Earliest()
@@ -68,6 +70,7 @@ class ReadOptions:
         history, as_of_offset, offsets_retention_minutes: see INTERNAL_VIEWS.
         max_batch_bytes: a larger batch is treated as damaged.
         replicas: what is read if several paths contain the same partition: see LogDir.
+        remote: the arguments of LogDir for remote storage; empty: there is none.
     """
 
     paths: tuple[str, ...]
@@ -93,6 +96,7 @@ class ReadOptions:
     high_watermark: HighWatermark
     max_batch_bytes: int
     replicas: Replicas
+    remote: RemoteArguments
 
 
 def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLIEST) -> ReadOptions:
@@ -113,8 +117,9 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
     _reject_unsupported(raw)
     start = _parse_limit(raw, "starting", default_start)
     end = _parse_limit(raw, "ending", Latest())
+    remote = _parse_remote(raw)
     parsed = ReadOptions(
-        paths=raw.paths(),
+        paths=() if remote and not raw.has_path else raw.paths(),
         selection=_parse_selection(raw),
         start=start,
         end=end,
@@ -137,6 +142,7 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         high_watermark=raw.choice("highWatermark", "auto", "ignore", "checkpoint"),
         max_batch_bytes=raw.size_bytes("maxBatchBytes", 256 << 20),
         replicas=raw.choice("replicas", "longest", "merge"),
+        remote=remote,
     )
     check_limits(start, end)
     if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):
@@ -212,6 +218,25 @@ def _parse_isolation_level(raw: RawOptions) -> IsolationLevel:
             f"kafka.isolation.level: expected read_committed or read_uncommitted, found {value!r}"
         )
     return cast("IsolationLevel", level)
+
+
+def _parse_remote(raw: RawOptions) -> RemoteArguments:
+    layout: RemoteLayout = raw.choice("remote.layout", "auto", "local", "aiven", "pinterest")
+    remote, prefix, keys, metadata = (
+        raw.get(name) for name in ("remote", "remote.prefix", "remote.keys", "remote.metadata")
+    )
+    if remote is None:
+        for name in ("remote.layout", "remote.prefix", "remote.keys", "remote.metadata"):
+            if raw.get(name) is not None:
+                raise OptionError(f"{name}: expected the folder of remote storage in remote, found none")
+        return {}
+    return {
+        "remote": remote,
+        "remote_layout": layout,
+        "remote_prefix": prefix or "",
+        "remote_keys": keys,
+        "remote_metadata": metadata,
+    }
 
 
 def _parse_view(raw: RawOptions) -> str:

@@ -58,6 +58,8 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     view = raw.get("view") or "records"
     if view.lower() != "records":
         raise OptionError(f"view={view} cannot be read as a stream; use spark.read")
+    if raw.get("remote") is not None:
+        raise OptionError("remote is not supported in a stream; read remote storage with spark.read")
     read = parse_read_options(options, default_start=Latest())
     delay = raw.get("maxTriggerDelay")
     return StreamOptions(

@@ -33,7 +33,7 @@ class KafkaLogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         splits = plan_splits(self._options)
-        log_plan(self._options.paths, splits)
+        log_plan(self._options.paths or [str(self._options.remote["remote"])], splits)
         return [Split(tuple(ranges)) for ranges in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

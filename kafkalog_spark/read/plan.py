@@ -10,6 +10,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.errors import DataLossError
 from kafkalog_spark.options.topics import select_partitions
 from kafkalog_spark.read.offsets import (
     MAX_TIMESTAMP,
@@ -47,12 +48,13 @@ def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
         FileNotFoundError: no directory matches a path with wildcards.
     """
     return LogDir(
-        expand_wildcards(options.paths),
+        expand_wildcards(options.paths) or None,
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,
         allow_empty=allow_empty,
         replicas=options.replicas,
+        **options.remote,
     )
 
 
@@ -140,7 +142,22 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
             located[tp] = whole_logs[tp]
         elif part.size > 0:
             located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
+    if options.fail_on_data_loss:
+        _check_no_holes(located.values())
     return plan_tasks(options, requested, located)
+
+
+def _check_no_holes(ranges: Iterable[LogRange]) -> None:
+    """Raise DataLossError for offsets within a log that are nowhere. Without failOnDataLoss, tasks warn."""
+    for range in ranges:
+        for lost in range.source.lost(range.span):
+            raise DataLossError(
+                f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: expected offsets {lost.start_offset} to "
+                f"{lost.end_offset - 1} of {range.topic}-{range.partition} in remote storage, found no "
+                "segment with them; set failOnDataLoss=false to read the others",
+                path=range.path,
+                offset=lost.start_offset,
+            )
 
 
 def offset_lookup(

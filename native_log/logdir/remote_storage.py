@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 from native_log.arguments import text
 from native_log.log.tiers.detection import RemoteLayout, find_tier
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.arguments import PathLike
+
+
+class RemoteArguments(TypedDict, total=False):
+    """The arguments of LogDir for remote storage. See there."""
+
+    remote: PathLike | None
+    remote_layout: RemoteLayout
+    remote_prefix: str
+    remote_keys: PathLike | None
+    remote_metadata: PathLike | Iterable[PathLike] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def test_defaults() -> None:
         high_watermark="auto",
         max_batch_bytes=256 * 1024 * 1024,
         replicas="longest",
+        remote={},
     )
 
 

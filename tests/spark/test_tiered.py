@@ -11,8 +11,9 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kafkalog_spark import KafkaLogDataSource
-from kafkalog_spark.errors import DataLossError
+from kafkalog_spark.errors import DataLossError, OptionError
 from tests.builders.golden import DATA
+from tests.builders.golden_tiered import TieredPartition, tiered
 
 LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(364, 420)}
 
@@ -20,8 +21,9 @@ LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(36
 def rows(columns: str, **options: object) -> list[tuple[Any, ...]]:
     types = {"topic": StringType()}
     schema = StructType([StructField(name, types.get(name, LongType())) for name in columns.split()])
-    texts = {name: str(value) for name, value in options.items()}
-    reader = KafkaLogDataSource(CaseInsensitiveDict({"path": str(DATA / "tiered"), **texts})).reader(schema)
+    options = {"path": DATA / "tiered", **options}
+    texts = {name: str(value) for name, value in options.items() if value is not None}
+    reader = KafkaLogDataSource(CaseInsensitiveDict(texts)).reader(schema)
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     return [row for b in batches for row in zip(*(c.to_pylist() for c in b.columns), strict=True)]
 
@@ -70,3 +72,60 @@ def test_a_start_that_only_the_metadata_of_remote_storage_knows(caplog: pytest.L
 def test_view_partitions_shows_both_starts() -> None:
     actual = rows("topic logStartOffset localLogStartOffset logEndOffset", view="partitions")
     assert sorted(actual) == [("d-local", 388, 388, 411), ("d-rec", 174, 241, 420), ("d-ret", 110, 364, 420)]
+
+
+def remote_options(partition: TieredPartition) -> dict[str, object]:
+    arguments = {name.replace("_", "."): value for name, value in partition.remote.items()}
+    return {name: value for name, value in arguments.items() if value}
+
+
+@pytest.mark.parametrize("fixture", ["lts-txn", "lts-delete", "aiven-zstd-aes", "aiven-plain"])
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_a_log_with_remote_storage_is_read_whole(fixture: str, level: Any) -> None:
+    partition = tiered(fixture)
+    options = {
+        **remote_options(partition),
+        "path": partition.folder / "data",
+        "subscribe": partition.key[0],
+        "kafka.isolation.level": level,
+        "maxBytesPerPartition": 3000,
+    }
+    assert rows("offset", **options) == [(row["offset"],) for row in partition.rows(level)]
+
+
+def test_remote_storage_is_read_alone() -> None:
+    partition = tiered("lts-overlap")
+    options = {**remote_options(partition), "remote.metadata": partition.folder / "data", "path": None}
+    expected = range(partition.expected["latestTiered"] + 1)
+    assert rows("offset", **options, subscribe=partition.key[0]) == [(offset,) for offset in expected]
+
+
+def test_a_hole_is_data_loss() -> None:
+    partition = tiered("pinterest")
+    options = {**remote_options(partition), "path": partition.folder / "data", "assign": '{"pins": [0]}'}
+    with pytest.raises(DataLossError, match=r"KAFKA_DATA_LOSS.* expected offsets 47 to 101 of pins-0"):
+        rows("offset", **options)
+    left = [(row["offset"],) for row in partition.rows() if not 47 <= row["offset"] <= 101]
+    assert rows("offset", **options, failOnDataLoss="false") == left
+
+
+def test_views_of_a_log_with_remote_storage() -> None:
+    partition = tiered("lts-overlap")
+    options = {**remote_options(partition), "path": partition.folder / "data", "subscribe": "overlap-mid"}
+    (row,) = rows("logStartOffset logEndOffset", **options, view="partitions")
+    assert row == (0, 456)
+    bases = [base for (base,) in rows("baseOffset", **options, view="segments")]
+    assert bases == [0, 79, 163, 223, 278, 363, 400, 428]
+
+
+def test_streams_do_not_read_remote_storage() -> None:
+    partition = tiered("lts-overlap")
+    options = {name: str(value) for name, value in remote_options(partition).items()}
+    source = KafkaLogDataSource(CaseInsensitiveDict({**options, "path": str(partition.folder / "data")}))
+    with pytest.raises(OptionError, match="remote is not supported in a stream"):
+        source.streamReader(StructType()).initialOffset()
+
+
+def test_other_options_need_remote() -> None:
+    with pytest.raises(OptionError, match=r"remote.prefix: expected the folder of remote storage in remote"):
+        rows("offset", **{"remote.prefix": "p"})
