@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,9 @@ from native_log.cli.completion import complete_directory, complete_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from native_log.log.tiers.detection import RemoteLayout
+    from native_log.logdir.remote_storage import RemoteArguments
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -82,21 +86,82 @@ def topics_options(default: str) -> Decorator:
     )
 
 
-log_dir_options = combine(
-    (
-        paths_argument,
-        click.option(
-            "--high-watermark",
-            type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
-            default="auto",
-            show_default=True,
-            help="Where a log ends. checkpoint: at the checkpointed high watermark. ignore: after the last "
-            "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
-        ),
-        click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
-    )
+_LOG_DIR_OPTIONS = (
+    click.option(
+        "--high-watermark",
+        type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
+        default="auto",
+        show_default=True,
+        help="Where a log ends. checkpoint: at the checkpointed high watermark. ignore: after the last "
+        "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
+    ),
+    click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
 )
+
+log_dir_options = combine((paths_argument, *_LOG_DIR_OPTIONS))
 """PATH... and options of LogDir: `paths`, `high_watermark`, `include_deleted`."""
+
+
+_REMOTE_OPTIONS = (
+    click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=complete_directory),
+    *_LOG_DIR_OPTIONS,
+    click.option(
+        "--remote",
+        type=click.Path(),
+        metavar="FOLDER",
+        help="The folder of remote storage (KIP-405). Without PATH, it is read alone.",
+    ),
+    click.option(
+        "--remote-layout",
+        type=click.Choice(["auto", "local", "aiven", "pinterest"], case_sensitive=False),
+        default="auto",
+        show_default=True,
+        help="How objects are named there. local: as by Apache's LocalTieredStorage.",
+    ),
+    click.option("--remote-prefix", default="", metavar="PREFIX", help="The key.prefix of Aiven's plugin."),
+    click.option(
+        "--remote-keys",
+        type=click.Path(),
+        metavar="FOLDER",
+        help="The folder with the private keys of encrypted segments, as <key id>.private.pem.",
+    ),
+    click.option(
+        "--remote-metadata",
+        type=click.Path(),
+        metavar="PATH",
+        help="A log directory with __remote_log_metadata. Default: PATH.",
+    ),
+)
+
+
+def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add PATH..., options of LogDir, and `remote`: the arguments of LogDir for remote storage, or none."""
+
+    @wraps(command)
+    def with_remote(
+        remote: str | None,
+        remote_layout: RemoteLayout,
+        remote_prefix: str,
+        remote_keys: str | None,
+        remote_metadata: str | None,
+        **arguments: Any,
+    ) -> Any:
+        given: RemoteArguments = {}
+        if remote is not None:
+            given = {
+                "remote": remote,
+                "remote_layout": remote_layout,
+                "remote_prefix": remote_prefix,
+                "remote_keys": remote_keys,
+                "remote_metadata": remote_metadata,
+            }
+        elif remote_layout != "auto" or remote_prefix or remote_keys or remote_metadata:
+            raise click.UsageError("expected --remote with the other options of remote storage, found none")
+        elif not arguments["paths"]:
+            raise click.UsageError("Missing argument 'PATH...'.")
+        return command(remote=given, **arguments)
+
+    return combine(_REMOTE_OPTIONS)(with_remote)
 
 
 key_encoding_option = click.option(

@@ -387,7 +387,12 @@ class LogDir(InternalTables):
         return gaps_of(map(self.topic_facts, self.copies(topic, partition)))
 
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
-        """Open the log in one of `copies` or `all_copies`. Raises KafkaLogError, OSError."""
+        """Open the log in one of `copies` or `all_copies`, with its remote segments.
+
+        Raises KafkaLogError, OSError.
+        """
+        if self._remote is not None and self._remote.has(directory):
+            return self._open_joined(self._remote, directory, None)
         return self._open(directory)
 
     def _open_merged(self, key: PartitionKey) -> PartitionLog:

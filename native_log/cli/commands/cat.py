@@ -17,7 +17,7 @@ from native_log.cli.options import (
     header_conditions,
     key_bytes,
     key_encoding_option,
-    log_dir_options,
+    tiered_log_dir_options,
     topics_options,
 )
 from native_log.cli.times import TimeType
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel, Mode, Replicas
     from native_log.cli.record_filter import RecordFilter
     from native_log.cli.rendering import Rendering
+    from native_log.logdir.remote_storage import RemoteArguments
 
 _FORMS = ("text", "json", "arrow")
 
@@ -66,7 +67,7 @@ class Form(click.ParamType[str]):
 
 
 @click.command(short_help="Print records as text, JSON or Arrow.")
-@log_dir_options
+@tiered_log_dir_options
 @topics_options("all topics except internal ones")
 @click.option(
     "--replicas",
@@ -173,6 +174,7 @@ def cat(
     high_watermark: Any,
     include_deleted: bool,
     replicas: Replicas,
+    remote: RemoteArguments,
     partitions: tuple[tuple[range, ...], ...],
     offset: int | None,
     end_offset: int | None,
@@ -211,6 +213,8 @@ def cat(
       %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
     """
     _check_ends(offset, end_offset, from_ms, until_ms)
+    if follow and remote:
+        raise click.UsageError("expected --follow without --remote; the newest records are always local")
     if follow and (end_offset is not None or until_ms is not None):
         raise click.UsageError("expected --follow without an end, found --end-offset or --until")
     is_terminal = output.name == "-" and sys.stdout.isatty()
@@ -226,7 +230,15 @@ def cat(
 
     record_filter = _record_filter(from_ms, until_ms, keys, prefixes, key_encoding, headers, header_prefixes)
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark, replicas=replicas)
+    if remote and replicas == "merge":
+        raise click.UsageError("expected --replicas longest with --remote, found merge")
+    log_dir = LogDir(
+        paths or None,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        replicas=replicas,
+        **remote,
+    )
     selection = PartitionSelection.of(
         topics or None,
         exclude_topics,

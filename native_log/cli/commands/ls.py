@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cli.options import log_dir_options, topics_options
+from native_log.cli.options import tiered_log_dir_options, topics_options
 from native_log.cli.runner import DATA_ERROR
+
+if TYPE_CHECKING:
+    from native_log.logdir.remote_storage import RemoteArguments
 
 
 @click.command(short_help="List partitions: offsets, sizes, times.")
-@log_dir_options
+@tiered_log_dir_options
 @topics_options("all topics")
 @click.option("--verify", is_flag=True, help="Check each copy as `kafkalog verify` does; count its problems.")
 @click.option(
@@ -26,6 +29,7 @@ def ls(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    remote: RemoteArguments,
     verify: bool,
     as_json: bool,
 ) -> None:
@@ -41,9 +45,17 @@ def ls(
     """
     from native_log.cli import listing
     from native_log.cli.tables import terminal_width
+    from native_log.logdir import LogDir
     from native_log.logdir.verification import open_all_copies
 
-    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    if remote and verify:
+        raise click.UsageError("expected --verify without --remote: only local files are verified")
+    if remote:
+        log_dir = LogDir(
+            paths or None, include_deleted=include_deleted, high_watermark=high_watermark, **remote
+        )
+    else:
+        log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
     result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify)
     click.echo(listing.format_json(result) if as_json else listing.format_text(result, terminal_width()))
     if result.failed:

@@ -1,0 +1,53 @@
+"""Remote storage on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from native_log.cli.app import kafkalog
+from tests.builders.golden_tiered import tiered
+
+PARTITION = tiered("lts-overlap", "overlap-mid")
+DATA, TIER = str(PARTITION.folder / "data"), str(PARTITION.folder / "tier")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(kafkalog, arguments)
+
+
+def test_cat_prints_records_in_remote_storage() -> None:
+    result = run("cat", DATA, "--remote", TIER, "-t", "overlap-mid", "-f", "%o\n")
+    assert [int(line) for line in result.output.split()] == [row["offset"] for row in PARTITION.rows()]
+
+
+def test_cat_without_a_path_reads_remote_storage_alone() -> None:
+    result = run("cat", "--remote", TIER, "--remote-metadata", DATA, "-t", "overlap-mid", "-f", "%o\n")
+    assert [int(line) for line in result.output.split()] == list(range(428))
+
+
+def test_ls_lists_whole_logs() -> None:
+    result = run("ls", DATA, "--remote", TIER, "-t", "overlap-mid", "--json")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.output)["partitions"]
+    assert (row["logStartOffset"], row["logEndOffset"]) == (0, 456)
+    assert run("ls", "--remote", TIER, "-t", "overlap-mid").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cat"], "Missing argument 'PATH...'."),
+        (["cat", DATA, "--remote-prefix", "p"], "expected --remote with the other options"),
+        (["cat", DATA, "--remote", TIER, "--follow"], "expected --follow without --remote"),
+        (["cat", DATA, "--remote", TIER, "--replicas", "merge"], "expected --replicas longest with --remote"),
+        (["ls", DATA, "--remote", TIER, "--verify"], "expected --verify without --remote"),
+        (["cat", DATA, "--remote", TIER, "--remote-layout", "aiven"], "of layout aiven, found none"),
+    ],
+)
+def test_combinations_that_are_rejected(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert message in f"{result.output} {result.stderr} {result.exception}"
