@@ -226,8 +226,10 @@ def _parse_remote(raw: RawOptions) -> RemoteArguments:
         raw.get(name) for name in ("remote", "remote.prefix", "remote.keys", "remote.metadata")
     )
     if remote is None:
-        for name in ("remote.layout", "remote.prefix", "remote.keys", "remote.metadata"):
-            if raw.get(name) is not None:
+        given = {"remote.prefix": prefix, "remote.keys": keys, "remote.metadata": metadata}
+        given["remote.layout"] = None if layout == "auto" else layout
+        for name, value in given.items():
+            if value is not None:
                 raise OptionError(f"{name}: expected the folder of remote storage in remote, found none")
         return {}
     return {
