@@ -69,6 +69,8 @@ class ChunkedFile(DataFile):
         return super().is_zero(position, end)
 
     def _load(self, position: int, end: int) -> None:
+        if position >= end:
+            return
         first, last = position // self._chunk_bytes, (min(end, self.size_bytes) - 1) // self._chunk_bytes
         for index in range(first, last + 1):
             if index not in self._loaded:

@@ -185,3 +185,16 @@ def test_invalid_arguments(tmp_path: Path) -> None:
         LogDir(remote=tier, remote_layout="s3")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="remote_metadata: expected remote storage in `remote`, found none"):
         LogDir(GOLDEN_TIERED / "lts-overlap" / "data", remote_metadata=tmp_path)
+
+
+def test_a_directory_that_ends_before_its_remote_segments(
+    fixture_copy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (active,) = fixture_copy.glob("data/overlap-mid-0/*0428.log")
+    earlier = fixture_copy / "data" / "overlap-mid-0" / "00000000000000000363.log"
+    (remote,) = fixture_copy.glob("tier/*/overlap-mid-*/*0363-*.log")
+    shutil.copy(remote, earlier)
+    active.unlink()
+    log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
+    assert log.log_end_offset == 400
+    assert "the log ends at offset 400 here, but in remote storage at 428" in caplog.text

@@ -172,10 +172,15 @@ class JoinedSource:
 
     def readable(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
         """See LogSource. Damaged bytes stay in the slices if no place has their records."""
-        if not self.spares:
-            return iter(slices)
-        repair = ReadRepair(self.spares, self.gaps, self.path, self.log_end_offset, self.max_batch_bytes)
-        return repair.slices(slices, span)
+        slices = tuple(slices)
+        begin = min((spare.span.start_offset for spare in self.spares), default=MAX_OFFSET)
+        count = sum(each.max_offset is not None and each.max_offset <= begin for each in slices)
+        yield from slices[:count]  # nothing could replace their bytes
+        if count and slices[count:]:
+            span = OffsetSpan(max(span.start_offset, slices[count].first_offset), span.end_offset)
+        if slices[count:] or not count:
+            repair = ReadRepair(self.spares, self.gaps, self.path, self.log_end_offset, self.max_batch_bytes)
+            yield from repair.slices(slices[count:], span)
 
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError

@@ -54,27 +54,21 @@ def join(
         remote_end, end = max(start, log.local_log_start_offset), log.log_end_offset
     else:
         remote_end = end = MAX_OFFSET
+    _warn_of_end(log, segments, end)
     sources = {segment.key: _source(log, stored, segment) for segment in segments}
     copies = [
         LogPart(sources[part.segment.key], part.span)
         for part in trace_lineage(segments, epochs, OffsetSpan(start, end))
     ]
-    remote = _before(copies, remote_end)
-    local = DirectorySource.at(
-        log.source.path,
-        topic=log.source.topic,
-        partition=log.source.partition,
-        # The checkpoints of the directory limit the joined log.
-        checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
-        max_batch_bytes=log.max_batch_bytes,
-        storage=log.source.folder.storage,
-    )
+    remote = _within(copies, OffsetSpan(0, remote_end))
+    local = _local_source(log)
     parts = remote
     if log.segments and remote_end < end:
         parts = [*remote, LogPart(local, OffsetSpan(remote_end, end))]
     if not log.segments:
         end = remote[-1].span.end_offset if remote else start
-    spares = [] if len(copies) == len(remote) and copies == remote else [parts[-1], *copies]
+    in_both = _within(copies, OffsetSpan(remote_end, end))
+    spares = [parts[-1], *in_both] if in_both else []
     return JoinedSource(
         local,
         tuple(parts),
@@ -86,6 +80,29 @@ def join(
         None,
         replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
     )
+
+
+def _local_source(log: LogState) -> DirectorySource:
+    """Return the source of the local directory. Its checkpoints limit the joined log, not this part."""
+    return DirectorySource.at(
+        log.source.path,
+        topic=log.source.topic,
+        partition=log.source.partition,
+        checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
+        max_batch_bytes=log.max_batch_bytes,
+        storage=log.source.folder.storage,
+    )
+
+
+def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> None:
+    """Log a warning if the local directory ends before the remote segments, as an older copy does."""
+    remote_end = max((segment.span.end_offset for segment in segments), default=0)
+    if remote_end > end:
+        logger.warning(
+            "%s: the log ends at offset %d here, but in remote storage at %d: this directory lacks the last "
+            "records; read remote storage alone to get them",
+            *(log.path, end, remote_end),
+        )
 
 
 def _with_logs(
@@ -117,8 +134,7 @@ def _source(log: LogState, stored: StoredSegments, segment: RemoteSegment) -> Se
     return SegmentSource(file, log.source.topic, log.source.partition, end, log.max_batch_bytes)
 
 
-def _before(parts: Iterable[LogPart], end: int) -> list[LogPart]:
-    """Return the parts up to an offset, exclusive."""
-    limit = OffsetSpan(0, end)
+def _within(parts: Iterable[LogPart], limit: OffsetSpan) -> list[LogPart]:
+    """Return what parts have of some offsets."""
     clipped = (replace(part, span=part.span.intersection(limit)) for part in parts)
     return [part for part in clipped if not part.span.is_empty]
