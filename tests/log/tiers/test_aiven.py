@@ -96,6 +96,9 @@ def test_an_empty_segment() -> None:
         chunk_index(type="iceberg"),
         chunk_index(originalChunkSize=0),
         chunk_index(originalFileSize=-1),
+        chunk_index(originalFileSize=2**40, originalChunkSize=2**39),
+        chunk_index(originalFileSize=2**31 - 1, originalChunkSize=1),
+        manifest(segmentIndexes={"offset": {"position": -1, "size": 2}}),
         chunk_index(finalTransformedChunkSize=-1),
         chunk_index(type="variable", transformedChunks="AAAA"),
         chunk_index(

@@ -34,7 +34,9 @@ INDEX_FILES = {"index": "offset", "timeindex": "timestamp", "txnindex": "transac
 _TOPIC = re.compile(rf"(.+)-({UUID})")
 _PARTITION = re.compile(r"[0-9]+")
 _OBJECT = re.compile(rf"([0-9]+)-({UUID})\.(log|indexes|rsm-manifest)")
-_MOST_SIZES_BYTES = 64 << 20
+_MOST_FILE_BYTES = 2**31 - 1
+_MOST_CHUNKS = 1 << 20
+_MOST_SIZES_BYTES = 8 * _MOST_CHUNKS
 
 
 class ManifestError(ValueError):
@@ -128,6 +130,8 @@ def parse_manifest(data: bytes) -> Manifest:
             for name, place in fields["segmentIndexes"].items()
             if place is not None
         }
+        if any(min(place) < 0 for place in indexes.values()):
+            raise ManifestError(f"expected positions and sizes of indexes, found {indexes}")
         segment, finished_ms = _segment(fields.get("remoteLogSegmentMetadata"))
         return Manifest(
             _chunk_index(fields["chunkIndex"]),
@@ -146,9 +150,11 @@ def parse_manifest(data: bytes) -> Manifest:
 
 def _chunk_index(fields: dict[str, Any]) -> ChunkIndex:
     chunk_bytes, file_bytes = int(fields["originalChunkSize"]), int(fields["originalFileSize"])
-    if chunk_bytes < 1 or file_bytes < 0:
+    if chunk_bytes < 1 or not 0 <= file_bytes <= _MOST_FILE_BYTES:
         raise ManifestError(f"expected sizes of chunks and file, found {chunk_bytes} and {file_bytes}")
     count = -(-file_bytes // chunk_bytes)
+    if count > _MOST_CHUNKS:
+        raise ManifestError(f"expected at most {_MOST_CHUNKS} chunks, found {count}")
     if fields["type"] == "fixed":
         last = [int(fields["finalTransformedChunkSize"])] if count else []
         sizes = [int(fields["transformedChunkSize"])] * (count - len(last)) + last
