@@ -14,6 +14,7 @@ from native_log.log.epoch_check import EpochCheck
 from native_log.log.gaps import GapCheck, GapCount
 from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
@@ -117,6 +118,7 @@ def verify_log(
         yield from _missing_segments(log, without_log, previous, None)
     if gap_check.doubtful.gaps:
         on_doubt(gap_check.doubtful)
+    yield from _check_lost(log)
     yield from _check_snapshots(log)
     yield from _check_end(log)
     yield from _check_start(log)
@@ -380,6 +382,20 @@ def _missing_segments(
             missing[0],
             f"the .log file of this index is missing, and with it the offsets from {missing[0]}{up_to}",
             "Take it from another replica. A broker ignores the gap and removes the index",
+        )
+
+
+def _check_lost(log: PartitionLog) -> Iterator[Problem]:
+    """Yield a problem for offsets between segments in remote storage that no segment has."""
+    span = OffsetSpan(log.local_log_start_offset, log.log_end_offset)
+    for lost in log.state.source.lost(span):
+        yield Problem(
+            "missing-segment",
+            str(log.path),
+            None,
+            lost.start_offset,
+            f"expected offsets {lost.start_offset} to {lost.end_offset - 1} in remote storage, found none",
+            "Restore the objects of the segment from a backup. Brokers fail to read these offsets",
         )
 
 

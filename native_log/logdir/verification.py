@@ -24,10 +24,12 @@ from native_log.system import available_cores
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from pathlib import Path
+    from typing import Unpack
 
     from native_log.arguments import HighWatermark, PathLike
     from native_log.log.gaps import GapCount
     from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.remote_storage import RemoteArguments
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +111,23 @@ def verify(
 
 
 def open_all_copies(
-    path: PathLike | Iterable[PathLike],
+    path: PathLike | Iterable[PathLike] | None,
     *,
     include_deleted: bool = False,
     high_watermark: HighWatermark = "auto",
+    **remote: Unpack[RemoteArguments],
 ) -> LogDir:
-    """Open log directories without choosing a copy of each partition. See LogDir for the arguments."""
-    return LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark, replicas="merge")
+    """Open log directories without choosing a copy of each partition. See LogDir for the arguments.
+
+    With remote storage, each copy is joined with its remote segments.
+    """
+    return LogDir(
+        path,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        replicas="longest" if remote else "merge",
+        **remote,
+    )
 
 
 def verify_partitions(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from native_log.cli.app import kafkalog
 from tests.builders.golden_tiered import tiered
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PARTITION = tiered("lts-overlap", "overlap-mid")
 DATA, TIER = str(PARTITION.folder / "data"), str(PARTITION.folder / "tier")
@@ -36,6 +41,21 @@ def test_ls_lists_whole_logs() -> None:
     assert run("ls", "--remote", TIER, "-t", "overlap-mid").exit_code == 0
 
 
+def test_verify_checks_remote_segments(tmp_path: Path) -> None:
+    folder = shutil.copytree(PARTITION.folder, tmp_path / "copy")
+    command = ["verify", str(folder / "data"), "--remote", str(folder / "tier"), "-t", "overlap-mid"]
+    assert run(*command).exit_code == 0
+    (path,) = folder.glob("tier/*/overlap-mid-*/*0163-*.log")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert str(path) in run(*command).output
+    path.unlink()
+    result = run(*command)
+    assert result.exit_code == 1
+    assert "expected offsets 163 to 222 in remote storage, found none" in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -43,7 +63,8 @@ def test_ls_lists_whole_logs() -> None:
         (["cat", DATA, "--remote-prefix", "p"], "expected --remote with the other options"),
         (["cat", DATA, "--remote", TIER, "--follow"], "expected --follow without --remote"),
         (["cat", DATA, "--remote", TIER, "--replicas", "merge"], "expected --replicas longest with --remote"),
-        (["ls", DATA, "--remote", TIER, "--verify"], "expected --verify without --remote"),
+        (["ls", "--remote", TIER, "--verify"], "expected --verify with a PATH"),
+        (["verify", "--remote", TIER], "expected a PATH with --remote"),
         (["cat", DATA, "--remote", TIER, "--remote-layout", "aiven"], "of layout aiven, found none"),
     ],
 )

@@ -45,17 +45,13 @@ def ls(
     """
     from native_log.cli import listing
     from native_log.cli.tables import terminal_width
-    from native_log.logdir import LogDir
     from native_log.logdir.verification import open_all_copies
 
-    if remote and verify:
-        raise click.UsageError("expected --verify without --remote: only local files are verified")
-    if remote:
-        log_dir = LogDir(
-            paths or None, include_deleted=include_deleted, high_watermark=high_watermark, **remote
-        )
-    else:
-        log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    if verify and not paths:
+        raise click.UsageError("expected --verify with a PATH: remote storage alone lacks leader epochs")
+    log_dir = open_all_copies(
+        paths or None, include_deleted=include_deleted, high_watermark=high_watermark, **remote
+    )
     result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify)
     click.echo(listing.format_json(result) if as_json else listing.format_text(result, terminal_width()))
     if result.failed:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cli.options import log_dir_options, topics_options
+from native_log.cli.options import tiered_log_dir_options, topics_options
 from native_log.cli.runner import DATA_ERROR
+
+if TYPE_CHECKING:
+    from native_log.logdir.remote_storage import RemoteArguments
 
 
 @click.command(short_help="Check batches, indexes and snapshots.")
-@log_dir_options
+@tiered_log_dir_options
 @topics_options("all topics")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object for each problem.")
 def verify(
@@ -20,6 +23,7 @@ def verify(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    remote: RemoteArguments,
     as_json: bool,
 ) -> None:
     """Check logs: checksums, records, offsets, leader epochs, indexes, snapshots and checkpoints.
@@ -33,6 +37,8 @@ def verify(
     from native_log.cli.maintenance import verify_all
     from native_log.logdir.verification import open_all_copies
 
-    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    if not paths:
+        raise click.UsageError("expected a PATH with --remote: remote storage alone lacks leader epochs")
+    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark, **remote)
     if verify_all(log_dir, topics, exclude_topics, as_json=as_json):
         raise SystemExit(DATA_ERROR)
