@@ -167,6 +167,6 @@ def _data_key(encryption: Encryption, keys: str | None, manifest: str) -> bytes:
     except ModuleNotFoundError as error:
         raise KafkaLogError(
             f"expected the package cryptography, because this segment is encrypted with key {key_id!r}: "
-            "pip install 'kafkalog-spark[tiered]'",
+            "pip install 'cryptography>=42'",
             path=manifest,
         ) from error
