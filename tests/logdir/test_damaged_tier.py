@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,21 @@ def test_an_invalid_manifest_is_a_hole(tmp_path: Path, caplog: pytest.LogCapture
     with pytest.raises(OffsetOutOfRangeError, match="expected offsets 159 to 348 in a segment"):
         list(copy.open().read())
     assert "expected a manifest, found something else" in caplog.text
+
+
+def test_a_manifest_without_offsets_is_used_with_metadata_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = Copy(tiered("aiven-plain"), tmp_path / "copy")
+    path = copy.object(159, "rsm-manifest")
+    fields = json.loads(path.read_bytes())
+    del fields["remoteLogSegmentMetadata"]
+    path.write_text(json.dumps(fields))
+    assert copy.readable() == {row["offset"] for row in copy.partition.rows()}
+    assert f"{path}: the manifest does not say which offsets" in caplog.text
+    alone = LogDir(**{**copy.remote, "remote": copy.folder / "tier"}).partition(*copy.partition.key)
+    with pytest.raises(OffsetOutOfRangeError, match="expected offsets 159 to 348 in a segment"):
+        list(alone.read())
 
 
 def test_damaged_indexes_cost_no_records(tmp_path: Path) -> None:

@@ -94,6 +94,12 @@ class AivenTier:
             logs[key] = _segment(Folder(folder.path, storage), key, kinds[LOG], manifest)
             if manifest.segment is not None and manifest.segment.key == key:
                 known.append((manifest.finished_ms, manifest.segment))
+            else:
+                logger.warning(
+                    "%s: the manifest does not say which offsets the segment has, so it is only read if "
+                    "__remote_log_metadata does",
+                    kinds[MANIFEST].path,
+                )
         known.sort(key=lambda each: each[0])
         return StoredSegments(logs, tuple(segment for _, segment in known))
 
