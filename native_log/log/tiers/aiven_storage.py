@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from native_log.errors import KafkaLogError
+from native_log.log.tiers.chunk_cache import ChunkCache
 from native_log.log.tiers.layouts.aiven import (
     INDEX_FILES,
     INDEXES,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from native_log.storage import DataFile, FileEntry, Storage
 
 logger = logging.getLogger(__name__)
+
+_CHUNKS = ChunkCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,10 @@ class AivenStorage:
                 return data.ljust(expected, b"\0") if is_plain else bytes(expected)
             return data
 
-        return ChunkedFile(path, chunks.file_bytes, inode, mtime_ms, chunks.chunk_bytes, load)
+        def load_cached(index: int) -> bytes:
+            return _CHUNKS.get((path, inode, mtime_ms, key, index), lambda: load(index))
+
+        return ChunkedFile(path, chunks.file_bytes, inode, mtime_ms, chunks.chunk_bytes, load_cached)
 
     def _open_index(
         self, path: str, indexes: str, name: str, manifest: Manifest, key: bytes | None
