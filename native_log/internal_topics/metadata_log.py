@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BOOTSTRAP_FILE
 from native_log.errors import CorruptRecordError, KafkaLogError
 from native_log.internal_topics.records import RECORD_FIELDS, records_of
 from native_log.records import DecodeOptions, decode_file
-from native_log.storage import Folder
+from native_log.storage import Folder, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -87,7 +88,7 @@ def bootstrap_records(log_dir: Folder) -> Iterator[tuple[Path, Record]]:
         CorruptRecordError: the file is damaged.
     """
     if log_dir.has(BOOTSTRAP_FILE):
-        path = Path(log_dir.path, BOOTSTRAP_FILE)
+        path = path_of(f"{log_dir.path}/{BOOTSTRAP_FILE}")
         for batch in _snapshot_batches(log_dir, BOOTSTRAP_FILE):
             for record in records_of(batch):
                 yield path, record
@@ -96,9 +97,10 @@ def bootstrap_records(log_dir: Folder) -> Iterator[tuple[Path, Record]]:
 def _snapshot_batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     """Yield the data records of a snapshot. Raises CorruptRecordError, also if its end is missing."""
     position, last_key = 0, None
+    decode = partial(decode_file, columns=list(RECORD_FIELDS), options=_OPTIONS)
     with folder.storage.open(f"{folder}/{name}") as file:
         while position < file.size_bytes:
-            decoded = decode_file(file.fileno(), position, file.size_bytes, list(RECORD_FIELDS), _OPTIONS)
+            decoded = file.read_by(decode, position, file.size_bytes)
             keys = decoded.batch.column("key")
             yield decoded.batch.filter(keys.is_null())  # only control records have keys
             position, last_key = decoded.position, keys[-1].as_py() if len(keys) else last_key

@@ -18,8 +18,8 @@ NEAR_BYTES = 1 << 20
 """Up to this distance, batches are scanned from a known location on, because that costs less than to read an
 index."""
 
-_Key = tuple[int, int, int]
-"""Base offset and inode of a segment, and the offset."""
+_Key = tuple[int, int | str, int]
+"""Base offset and inode (or version) of a segment, and the offset."""
 
 
 class LocationCache:

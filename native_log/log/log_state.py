@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from native_log.checkpoints.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.errors import OffsetOutOfRangeError
+from native_log.storage import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.errors import LogTruncatedError
@@ -139,7 +140,7 @@ class LogState:
     @property
     def path(self) -> Path:
         """The directory that messages name: that of the source."""
-        return Path(self.source.path)
+        return path_of(self.source.path)
 
     @property
     def checkpoints(self) -> PartitionCheckpoints:

@@ -81,7 +81,7 @@ class DirectoryState:
             folder.has(CLEAN_SHUTDOWN_FILE),
             lock_holder(path) if storage is LOCAL else None,  # brokers run on local directories only
             WriteIntent.read(folder),
-            RemoteStarts([path], storage) if remote_starts is None else remote_starts,
+            RemoteStarts([folder]) if remote_starts is None else remote_starts,
             storage,
         )
 

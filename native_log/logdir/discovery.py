@@ -17,7 +17,7 @@ from native_log.checkpoints.names import BOOTSTRAP_FILE, PartitionKind, Partitio
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
-from native_log.storage import LOCAL, Folder, is_directory
+from native_log.storage import LOCAL, SCHEMES, Folder, UrlPath, is_directory, path_of, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,24 +85,53 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 
     Raises NotALogDirError for other URL schemes and for an empty path; TypeError.
     """
+    found = readable_path(path)
+    if isinstance(found, UrlPath):
+        raise NotALogDirError(
+            "expected a local path, found a URL: it can be read, but not changed; copy the directory to a "
+            "disk, and change it there",
+            path=found,
+        )
+    return found
+
+
+def readable_path(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path, as `local_path` does, or the URL as a path.
+
+    Raises NotALogDirError for unknown URL schemes and for an empty path; TypeError.
+    """
     (path,) = path_list([path])
     text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (a Path would change `file:///p`)
     if not text:
         raise NotALogDirError(f"the path is empty; {_EXPECTED}")
     if text.startswith("file:/"):
         text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", text):
+    scheme = scheme_of(text)
+    if scheme is None:
+        return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
+    if scheme not in SCHEMES:
         raise NotALogDirError(
-            "expected a local path, found a URL: only local directories can be read; mount or copy the log "
-            "directory",
+            f"expected a local path, or a URL that begins with {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}, "
+            f"found a URL that begins with {scheme}",
             path=text,
         )
-    return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
+    return path_of(text)
 
 
 def local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike] = ()) -> tuple[Path, ...]:
     """Return the absolute paths, as `local_path` does. Raises ValueError if there are none."""
-    paths = tuple(map(local_path, path_list([*path_list(path), *more_paths])))
+    return tuple(map(local_path, _at_least_one(path, more_paths)))
+
+
+def readable_paths(
+    path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike] = ()
+) -> tuple[Path, ...]:
+    """Return the absolute paths and URLs, as `readable_path` does. Raises ValueError if there are none."""
+    return tuple(map(readable_path, _at_least_one(path, more_paths)))
+
+
+def _at_least_one(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike]) -> list[PathLike]:
+    paths = path_list([*path_list(path), *more_paths])
     if not paths:
         raise ValueError("path: expected at least one log directory or partition directory, found none")
     return paths

@@ -25,7 +25,7 @@ from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.storage import file_version
+from native_log.storage import Folder, file_version
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class LiveLogDir:
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
-        remote_starts = RemoteStarts(log_dirs)
+        remote_starts = RemoteStarts(Folder(str(path)) for path in log_dirs)
         self._directories = {path: LiveDirectory(path, now_ns, remote_starts) for path in log_dirs}
         self._select()
 

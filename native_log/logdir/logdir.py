@@ -39,7 +39,7 @@ from native_log.logdir.create import (
     random_uuid,
 )
 from native_log.logdir.directory_state import DirectoryState
-from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
+from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths, readable_paths
 from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics, gaps_of
@@ -48,7 +48,7 @@ from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL, Folder
+from native_log.storage import LOCAL, Folder, StorageOptions, has_urls, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,7 +82,8 @@ class LogDir(InternalTables):
     Args:
         path, more_paths: log directories or single partition directories, as strings or paths, or one list of
             them. `file:/p` means /p, and `~` means the home directory. For a single partition directory, the
-            checkpoints in its parent directory apply.
+            checkpoints in its parent directory apply. URLs (`s3://bucket/cluster1`) can be read, but not
+            changed or followed.
         include_deleted: also read `-delete` and `-stray` directories, under the topic in their name (which is
             truncated if it is long). They have no checkpointed offsets.
         high_watermark: where logs end. "auto": at the checkpointed high watermark while a broker holds the
@@ -93,7 +94,9 @@ class LogDir(InternalTables):
         allow_empty: raise no error if there is no partition to read, so that topics can be created.
         replicas: what is read if several directories contain the same partition. "longest": the one with the
             greatest log end offset, with a warning. "merge": all of them, as one log: see `partition`.
-        storage: has the paths, by default the local file system. Only logs there can be changed or followed.
+        storage_options: credentials and other settings for paths that are URLs, by the names that Polars and
+            delta-rs use: {"aws_region": "eu-west-1"}. Without credentials, those of the environment are used.
+        storage: has the paths; by default the local file system, or the object store of the URL.
         remote: the folder of remote storage (KIP-405). Logs that have segments there are read as one log, and
             cannot be changed or followed. `path` may then be None: the partitions in remote storage are read.
         remote_layout: how objects are named there. "local": as by Apache's LocalTieredStorage; "pinterest":
@@ -121,7 +124,8 @@ class LogDir(InternalTables):
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allow_empty: bool = False,
         replicas: Replicas = "longest",
-        storage: Storage = LOCAL,
+        storage_options: StorageOptions | Mapping[str, object] | None = None,
+        storage: Storage | None = None,
         remote: PathLike | None = None,
         remote_layout: RemoteLayout = "auto",
         remote_prefix: str = "",
@@ -140,7 +144,12 @@ class LogDir(InternalTables):
                 "replicas: expected longest, found merge, but copies with remote storage are not merged"
             )
         self.paths = _paths(path, more_paths, remote_storage)
-        self._storage = storage
+        options = StorageOptions.of(storage_options)
+        self._is_local = storage in (None, LOCAL) and not has_urls(self.paths)
+
+        def folder(location: Path) -> Folder:
+            return Folder(str(location), storage_of(location, options) if storage is None else storage)
+
         self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
@@ -152,17 +161,17 @@ class LogDir(InternalTables):
         self._created_configs: dict[str, dict[str, object]] = {}
         self._is_remote_alone = path is None
         given = () if self._is_remote_alone else self.paths
-        discoveries = [find_partitions(location, storage=storage) for location in given]
+        discoveries = [find_partitions(location, storage=folder(location).storage) for location in given]
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
-        remote_starts = RemoteStarts(log_dirs, storage)
+        remote_starts = RemoteStarts(map(folder, log_dirs))
         self._remote: RemoteLogs | None = None
         if remote_storage is not None:
-            self._remote = remote_storage.find_logs([Folder(str(log_dir), storage) for log_dir in log_dirs])
+            self._remote = remote_storage.find_logs(list(map(folder, log_dirs)), options)
             if self._is_remote_alone:
                 discoveries = self._remote.discover()
                 log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
         for log_dir in log_dirs:
-            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts, storage)
+            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts, folder(log_dir).storage)
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
@@ -414,7 +423,7 @@ class LogDir(InternalTables):
                 return self._open(self._copies[key][0])  # raises its error
             source = self._joined[key] = merge(logs, ends, self.explain_gaps(*key))
         merged = PartitionLog(source.open())
-        return merged.followed_by(self._follower(self._copies[key])) if self._storage is LOCAL else merged
+        return merged.followed_by(self._follower(self._copies[key])) if self._is_local else merged
 
     def _open_joined(
         self, remote: RemoteLogs, directory: PartitionDir, config: Mapping[str, object] | None
@@ -536,7 +545,7 @@ class LogDir(InternalTables):
 
     def _check_local(self, change: str) -> None:
         """Raise KafkaLogError if the paths are not on a local disk, and so cannot be changed or followed."""
-        if self._storage is not LOCAL:
+        if not self._is_local:
             raise KafkaLogError(
                 f"expected a directory, found one that is not on a local disk: it can be read, but not "
                 f"{change}; copy the directory to a disk",
@@ -611,9 +620,9 @@ class LogDir(InternalTables):
 def _paths(
     path: PathLike | Iterable[PathLike] | None, more_paths: Iterable[PathLike], remote: RemoteStorage | None
 ) -> tuple[Path, ...]:
-    """Return the paths that are read. Raises as local_paths."""
+    """Return the paths that are read. Raises as readable_paths."""
     if path is not None:
-        return local_paths(path, more_paths)
+        return readable_paths(path, more_paths)
     if remote is None:
         raise TypeError(
             "path: expected a str or os.PathLike, or an iterable of them, found None; it may be None with "

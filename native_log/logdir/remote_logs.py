@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
@@ -15,9 +14,11 @@ from native_log.log.tiers.join import join
 from native_log.log.tiers.remote_segment import RemotePartition
 from native_log.logdir.discovery import Discovery, PartitionDir
 from native_log.logdir.remote_starts import read_remote_segments
+from native_log.storage import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.sources.joined import JoinedSource
@@ -47,7 +48,7 @@ class RemoteLogs:
         by_parent: dict[Path, dict[tuple[str, int], PartitionDir]] = {}
         for key, names in sorted(self._by_key.items()):
             folder = self._tier.folders[names[0]][0]
-            path = Path(folder.path)
+            path = path_of(folder.path)
             directory = PartitionDir(*key, path, PartitionKind.NORMAL, folder.storage)
             by_parent.setdefault(path.parent, {}).setdefault(key, directory)
         return [

@@ -12,16 +12,14 @@ from native_log.errors import CorruptRecordError, KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
-from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.tiers.remote_segment import RemotePartition
     from native_log.logdir.discovery import PartitionDir
-    from native_log.storage import Storage
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +33,9 @@ class RemoteStarts:
     is read on first use.
     """
 
-    def __init__(self, log_dirs: Iterable[Path], storage: Storage = LOCAL) -> None:
-        """Take the log directories of a storage that may contain partitions of __remote_log_metadata."""
-        self._log_dirs = tuple(Folder(str(path), storage) for path in dict.fromkeys(log_dirs))
+    def __init__(self, log_dirs: Iterable[Folder]) -> None:
+        """Take the log directories that may contain partitions of __remote_log_metadata."""
+        self._log_dirs = tuple(dict.fromkeys(log_dirs))
         self._starts: Mapping[tuple[str, int], Mapping[str, int]] | None = None
         """The first offsets by topic id, by (topic, partition); None: not read yet."""
 

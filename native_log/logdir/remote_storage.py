@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, TypedDict, get_args
 
 from native_log.arguments import text
 from native_log.log.tiers.detection import RemoteLayout, find_tier
-from native_log.logdir.discovery import local_path, local_paths
+from native_log.logdir.discovery import local_path, readable_path, readable_paths
 from native_log.logdir.remote_logs import RemoteLogs
-from native_log.storage import Folder
+from native_log.storage import Folder, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from native_log.arguments import PathLike
+    from native_log.storage import StorageOptions
 
 
 class RemoteArguments(TypedDict, total=False):
@@ -71,19 +72,23 @@ class RemoteStorage:
         if layout in ("local", "pinterest") and (prefix or keys is not None):
             raise ValueError(f"remote_prefix, remote_keys: expected remote_layout aiven, found {layout}")
         return cls(
-            local_path(remote),
+            readable_path(remote),
             layout,
             text("remote_prefix", prefix),
             None if keys is None else local_path(keys),
-            None if metadata is None else local_paths(metadata),
+            None if metadata is None else readable_paths(metadata),
         )
 
-    def find_logs(self, log_dirs: Iterable[Folder]) -> RemoteLogs:
+    def find_logs(self, log_dirs: Iterable[Folder], options: StorageOptions) -> RemoteLogs:
         """List the partitions in it. Raises KafkaLogError, OSError.
 
         Args:
             log_dirs: the log directories whose logs are read.
+            options: the options of object stores.
         """
-        metadata = log_dirs if self.metadata is None else (Folder(str(path)) for path in self.metadata)
+        metadata = log_dirs
+        if self.metadata is not None:
+            metadata = [Folder(str(path), storage_of(path, options)) for path in self.metadata]
         keys = None if self.keys is None else str(self.keys)
-        return RemoteLogs(find_tier(Folder(str(self.path)), self.layout, self.prefix, keys), metadata)
+        root = Folder(str(self.path), storage_of(self.path, options))
+        return RemoteLogs(find_tier(root, self.layout, self.prefix, keys), metadata)

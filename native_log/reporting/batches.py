@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -55,17 +56,11 @@ def last_time_ms(log: PartitionLog) -> int | None:
 
 def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | None:
     """Return the first batch of a segment (_FIRST_TIMES, one row); None if the bytes are damaged."""
+    read = partial(scan_headers, max_rows=1, max_batch_bytes=log.max_batch_bytes, columns=_FIRST_TIMES)
     with segment.open() as file:
         end = min(file.size_bytes, log.state.end_position(segment))
         try:
-            scanned = scan_headers(
-                file.fileno(),
-                0,
-                end,
-                max_rows=1,
-                max_batch_bytes=log.max_batch_bytes,
-                columns=_FIRST_TIMES,
-            )
+            scanned = file.read_by(read, 0, min(end, file.step_bytes))
         except EOFError:  # a broker has truncated the file meanwhile
             return None
     return scanned.batches if scanned.batches.num_rows else None

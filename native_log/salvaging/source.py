@@ -32,6 +32,7 @@ from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps
 from native_log.salvaging.report import Finding
 from native_log.salvaging.source_log import SourceLog
+from native_log.storage import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -89,7 +90,7 @@ def open_source(
     findings: list[tuple[PartitionDir | None, Finding]] = []
     discoveries = [find_partitions(path) for path in paths]
     log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
-    remote_starts = RemoteStarts(log_dirs)
+    remote_starts = RemoteStarts(Folder(str(path)) for path in log_dirs)
     states = {path: _read_state(path, remote_starts, findings) for path in log_dirs}
     candidates = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
 

@@ -79,8 +79,9 @@ def scan_file(
     while True:
         position = cursor.position
         if max_headers:
-            size = end - position
-            scanned = _scan_headers(cursor, max_headers, max_batch_bytes, columns)
+            stop = cursor.stop(end)
+            size = stop - position
+            scanned = _scan_headers(cursor, stop, max_headers, max_batch_bytes, columns)
         else:
             view = window.at(file, position, cursor.stop(bytes_to_read), cursor.needed_bytes)
             size = len(view)
@@ -142,7 +143,7 @@ def check_batches(
 
 
 def _scan_headers(
-    cursor: BatchCursor, max_headers: int, max_batch_bytes: int, columns: Sequence[str] | None
+    cursor: BatchCursor, stop: int, max_headers: int, max_batch_bytes: int, columns: Sequence[str] | None
 ) -> Scanned:
     read = partial(
         scan_headers,
@@ -151,7 +152,7 @@ def _scan_headers(
         order=cursor.order,
         columns=columns,
     )
-    return cursor.file.read_by(read, cursor.position, cursor.end)
+    return cursor.file.read_by(read, cursor.position, stop)
 
 
 def whole_batches(scanned: Scanned, end: int) -> Scanned:

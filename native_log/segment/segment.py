@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
@@ -12,8 +11,11 @@ from native_log.segment.files import MAX_OFFSET
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from native_log.segment.time_index import TimeIndex
 from native_log.segment.transaction_index import TransactionIndex
+from native_log.storage import KnownFile, path_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from native_log.storage import DataFile, Folder
 
 
@@ -25,7 +27,8 @@ class LogSegment:
         folder: the directory of the partition.
         base_offset: the offset in the file names, a lower bound of the offsets in the segment.
         log: name of the file with the batches: `.log`, or `.log.swap` after a crash.
-        size_bytes, inode, mtime_ms: size, inode number and modification time of that file.
+        size_bytes, inode, mtime_ms: size, inode number (or version of the object) and modification time of
+            that file.
         index, time_index, transaction_index: names of the index files; None if there is no file.
         end_offset: the base offset of the next segment. All offsets in this segment are lower. See also
             `offset_order`.
@@ -35,7 +38,7 @@ class LogSegment:
     base_offset: int
     log: str
     size_bytes: int
-    inode: int
+    inode: int | str
     mtime_ms: int
     index: str | None
     time_index: str | None
@@ -55,11 +58,12 @@ class LogSegment:
     @property
     def path(self) -> Path:
         """Return the path of the file with the batches."""
-        return Path(self.directory, self.log)
+        return path_of(f"{self.directory}/{self.log}")
 
     def open(self) -> DataFile:
         """Open the file with the batches. Raises FileNotFoundError, PermissionError, OSError."""
-        return self.folder.storage.open(f"{self.folder.path}/{self.log}")
+        known = KnownFile(self.size_bytes, self.inode, self.mtime_ms)
+        return self.folder.storage.open(f"{self.folder.path}/{self.log}", known=known)
 
     def open_same(self) -> DataFile:
         """Open the file with the batches. It may have grown since it was listed.

@@ -1,12 +1,13 @@
 """Open, read and write data files; no other package does. `files` says what reading logs needs of a storage,
-`local` is the local file system, `opening` opens regular files and nothing else, `chunked_file` makes files
-from others, `faulty` reads from failing disks, `writing` writes local files."""
+`local` is the local file system, `opening` opens regular files and nothing else, `remote` is the storage of
+URLs, `urls` makes paths of URLs, `ranged_file` reads ahead, `chunked_file` makes files from others, `faulty`
+reads from failing disks, `writing` writes local files."""
 
 from __future__ import annotations
 
 from native_log.storage.chunked_file import ChunkedFile
 from native_log.storage.faulty import Fault, FaultyFile
-from native_log.storage.files import FileEntry, Folder, Storage, folder_of, is_directory, is_file
+from native_log.storage.files import FileEntry, Folder, KnownFile, Storage, folder_of, is_directory, is_file
 from native_log.storage.local import (
     CHUNK_BYTES,
     LOCAL,
@@ -18,11 +19,16 @@ from native_log.storage.local import (
     path_version,
     read_file,
 )
+from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions
+from native_log.storage.remote.url_storage import UrlStorage, storage_of
+from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of
 
 __all__ = [
     "CHUNK_BYTES",
     "LOCAL",
+    "SCHEMES",
     "TICK_NS",
+    "CarriedSecrets",
     "ChunkedFile",
     "DataFile",
     "Fault",
@@ -30,12 +36,20 @@ __all__ = [
     "FileEntry",
     "FileVersion",
     "Folder",
+    "KnownFile",
     "Storage",
+    "StorageOptions",
+    "UrlPath",
+    "UrlStorage",
     "Window",
     "file_version",
     "folder_of",
+    "has_urls",
     "is_directory",
     "is_file",
+    "path_of",
     "path_version",
     "read_file",
+    "scheme_of",
+    "storage_of",
 ]

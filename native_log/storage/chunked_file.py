@@ -7,19 +7,15 @@ local file by its descriptor, the kernel included, reads such a file, too.
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.storage.local import DataFile
+from native_log.storage.ranged_file import LOOK_AHEAD_BYTES, anonymous_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-
-_LOOK_AHEAD_BYTES = 16 << 10
-"""The kernel looks at the headers of the two batches after the bytes that it is given: see OffsetOrder."""
 
 
 class ChunkedFile(DataFile):
@@ -31,7 +27,7 @@ class ChunkedFile(DataFile):
         self,
         path: str,
         size_bytes: int,
-        inode: int,
+        inode: int | str,
         mtime_ms: int,
         chunk_bytes: int,
         load_chunk: Callable[[int], bytes],
@@ -43,7 +39,7 @@ class ChunkedFile(DataFile):
             chunk_bytes: the size of each chunk but the last.
             load_chunk: returns the bytes of the chunk with this index. Raises KafkaLogError, OSError.
         """
-        self._descriptor = _anonymous_file()
+        self._descriptor = anonymous_file()
         self.path = path
         self.size_bytes = size_bytes
         self.inode = inode
@@ -60,7 +56,7 @@ class ChunkedFile(DataFile):
 
     def read_by(self, function: Callable[[int, int, int], T], position: int, end: int) -> T:
         """See DataFile."""
-        self._load(position, end + _LOOK_AHEAD_BYTES)
+        self._load(position, end + LOOK_AHEAD_BYTES)
         return super().read_by(function, position, end)
 
     def is_zero(self, position: int, end: int) -> bool:
@@ -76,11 +72,3 @@ class ChunkedFile(DataFile):
             if index not in self._loaded:
                 os.pwrite(self._descriptor, self._load_chunk(index), index * self._chunk_bytes)
                 self._loaded.add(index)
-
-
-def _anonymous_file() -> int:
-    """Return the descriptor of a file without a name."""
-    if sys.platform == "linux":
-        return os.memfd_create("kafkalog", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from native_log.storage.local import LOCAL
 
@@ -25,7 +25,8 @@ class FileStat(Protocol):
     Attributes:
         st_mode: says whether it is a regular file.
         st_size: its size in bytes.
-        st_ino: tells this file from another one that takes its name. It is compared and never interpreted.
+        st_ino: tells this file from another one that takes its name: an inode number, or the version of an
+            object. It is compared and never interpreted.
         st_mtime_ns: the time of the last change in epoch ns.
     """
 
@@ -34,7 +35,7 @@ class FileStat(Protocol):
     @property
     def st_size(self) -> int: ...
     @property
-    def st_ino(self) -> int: ...
+    def st_ino(self) -> int | str: ...
     @property
     def st_mtime_ns(self) -> int: ...
 
@@ -57,6 +58,14 @@ class FileEntry(Protocol):
         """Return the state of the file. Raises FileNotFoundError, OSError."""
 
 
+class KnownFile(NamedTuple):
+    """A file as it was listed: size in bytes, inode number or version, modification time in epoch ms."""
+
+    size_bytes: int
+    inode: int | str
+    mtime_ms: int
+
+
 class Storage(Protocol):
     """Folders of files that can be read. Paths are absolute, with `/`.
 
@@ -69,12 +78,14 @@ class Storage(Protocol):
         Raises FileNotFoundError, NotADirectoryError, PermissionError, OSError.
         """
 
-    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+    def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         """Open a regular file. Raises FileNotFoundError, PermissionError, OSError.
 
         Args:
             path: the file.
             follow_link: False: refuse a link.
+            known: what is known of the file. A storage that has versions of files opens this version, and
+                reading from it raises LogTruncatedError if it is gone; others open what is there.
         """
 
     def exists(self, path: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -79,10 +80,14 @@ class DataFile:
         path: path of the file.
         size_bytes: size of the file when it was opened. Bytes that were appended later are not read. If the
             file has become shorter, reading the missing bytes raises LogTruncatedError.
-        inode, mtime_ms: inode number and modification time of the file when it was opened.
+        inode: tells the file from another one that takes its name: the inode number, or the version of an
+            object.
+        mtime_ms: the modification time of the file when it was opened, in epoch ms.
     """
 
     __slots__ = ("_descriptor", "inode", "mtime_ms", "path", "size_bytes")
+
+    inode: int | str
 
     def __init__(self, path: str, *, follow_link: bool = True) -> None:
         """Open the file. Raises FileNotFoundError, PermissionError, OSError: see open_file."""
@@ -97,7 +102,15 @@ class DataFile:
         """Return the file descriptor, which is valid until `close`."""
         return self._descriptor
 
-    def matches(self, inode: int, size_bytes: int, mtime_ms: int) -> bool:
+    @property
+    def step_bytes(self) -> int:
+        """How many bytes a loop over the file should read in one step, at most, unless a batch needs more."""
+        return sys.maxsize
+
+    def will_read(self, position: int, end: int) -> None:
+        """Say that the bytes from `position` to before `end` are read next, in order."""
+
+    def matches(self, inode: int | str, size_bytes: int, mtime_ms: int) -> bool:
         """Return whether this is the file that had these attributes before. It may have grown since.
 
         A broker's cleaner replaces a file by another one of the same name. Size and modification time are the
@@ -199,8 +212,9 @@ class LocalStorage:
                 break
         return entries
 
-    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+    def open(self, path: str, *, follow_link: bool = True, known: object = None) -> DataFile:
         """See Storage."""
+        del known
         return DataFile(path, follow_link=follow_link)
 
     def exists(self, path: str) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from native_log.storage import FileEntry, Storage
+    from native_log.storage import FileEntry, KnownFile, Storage
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class MemoryStorage:
             entry.name: entry for key, entry in self.entries.items() if key.rpartition("/")[0] == folder.path
         }
 
-    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
-        del follow_link  # there are no links
+    def open(self, path: str, *, follow_link: bool = True, known: object = None) -> DataFile:
+        del follow_link, known  # there are no links and no versions
         return MemoryFile(self._find(path))
 
     def exists(self, path: str) -> bool:
@@ -122,9 +122,9 @@ class FailingStorage:
         self._count(path)
         return self.storage.list(path)
 
-    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+    def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         self._count(path)
-        return self.storage.open(path, follow_link=follow_link)
+        return self.storage.open(path, follow_link=follow_link, known=known)
 
     def exists(self, path: str) -> bool:
         return self.storage.exists(path)

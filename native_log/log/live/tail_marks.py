@@ -22,8 +22,8 @@ _HEADER_BYTES = 21
 """Size of the first fields of a batch, up to and including the CRC, in all versions of the format."""
 _MAGIC = 16
 
-FileId = tuple[int, int]
-"""Base offset and inode of a segment, which may have grown or shrunk since it was listed."""
+FileId = tuple[int, int | str]
+"""Base offset and inode (or version) of a segment, which may have grown or shrunk since it was listed."""
 
 
 def file_id(segment: LogSegment) -> FileId:

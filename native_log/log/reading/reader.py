@@ -138,6 +138,7 @@ class Reader:
                 segment_slice.end_position,
                 segment_slice.order(file),
             )
+            file.will_read(start, end)
             search = BatchSearch(file, end, self._range.max_batch_bytes)
             cursor = BatchCursor(file, start, end, order, search=search, check_crcs=self._options.check_crcs)
             while cursor.has_more:

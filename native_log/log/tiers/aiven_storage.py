@@ -59,14 +59,14 @@ class AivenStorage:
         """See Storage."""
         return self.storage.identity(path)
 
-    def open(self, path: str, *, follow_link: bool = True) -> DataFile:
+    def open(self, path: str, *, follow_link: bool = True, known: object = None) -> DataFile:
         """See Storage: open a file of a segment.
 
         A chunk that cannot be restored is zeros: a damaged part of the file. A warning says why.
 
         Raises KafkaLogError if the manifest is invalid, or the key for it is missing or another one.
         """
-        del follow_link  # an object is never written to
+        del follow_link, known  # an object is never written to, and `known` is the file that is made of it
         stem, _, kind = path.rpartition(".")
         manifest = read_manifest(self.storage, f"{stem}.{MANIFEST}")
         key = None

@@ -1,0 +1,133 @@
+"""The settings with which object stores are opened, and how secrets stay out of plans and messages."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from native_log.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CREDENTIAL_PROVIDER = "credential_provider"
+"""Names a function, `module:function`, that returns more options for a URL."""
+
+_PUBLIC = re.compile(
+    r"(aws_|azure_|google_)?(endpoint|endpoint_url|region|default_region|virtual_hosted_style_request"
+    r"|skip_signature|storage_account_name|account_name|use_emulator|use_fabric_endpoint|unsigned_payload"
+    r"|allow_http|allow_invalid_certificates|timeout|connect_timeout|request_payer|s3_express)"
+    rf"|{CREDENTIAL_PROVIDER}"
+)
+"""Options whose values are no secrets."""
+
+_known_secrets: dict[str, dict[str, str]] = {}
+"""The secret options of this process, by the token that stands for them."""
+
+
+class StorageOptions:
+    """Options of object stores, by the names that Polars and delta-rs use (`aws_access_key_id`, ...).
+
+    Neither `repr` nor a pickled copy contains secrets. A copy that was unpickled in another process finds
+    them there only after `CarriedSecrets` brought them.
+    """
+
+    __slots__ = ("_public", "_token")
+
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        """Take the options. Raises TypeError if a name or a value is of another type."""
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"storage_options: expected a mapping, found {type(options).__name__}")
+        values = {name.lower(): _text(name, value) for name, value in (options or {}).items()}
+        self._public = {name: value for name, value in values.items() if _PUBLIC.fullmatch(name)}
+        secret = {name: value for name, value in values.items() if name not in self._public}
+        self._token = secrets.token_hex(8) if secret else ""
+        if secret:
+            _known_secrets[self._token] = secret
+
+    @classmethod
+    def of(cls, options: StorageOptions | Mapping[str, object] | None) -> StorageOptions:
+        """Return the options as they are, or those of a mapping. Raises TypeError as the constructor."""
+        return options if isinstance(options, StorageOptions) else cls(options)
+
+    @classmethod
+    def _restore(cls, public: dict[str, str], token: str) -> StorageOptions:
+        options = cls(public)
+        options._token = token
+        return options
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StorageOptions._restore, (self._public, self._token)
+
+    def __repr__(self) -> str:
+        return f"StorageOptions({self._public!r}{', and secrets' if self._token else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StorageOptions):
+            return NotImplemented
+        return (self._public, self._token) == (other._public, other._token)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self._public.items()), self._token))
+
+    def carried(self) -> CarriedSecrets:
+        """Return a value whose pickled form contains the secrets, to bring them to another process once."""
+        return CarriedSecrets(self._token, _known_secrets.get(self._token, {}))
+
+    def values(self, url: str) -> dict[str, str]:
+        """Return all options, secrets included, for a URL.
+
+        Raises KafkaLogError if the secrets are not in this process, or the credential provider fails.
+        """
+        if self._token and self._token not in _known_secrets:
+            raise KafkaLogError(
+                "expected the credentials of this storage in this process, found none: a pickled log never "
+                "contains them. Set them in the environment, or name a credential_provider",
+                path=url,
+            )
+        values = {**self._public, **_known_secrets.get(self._token, {})}
+        provider = values.pop(CREDENTIAL_PROVIDER, None)
+        return values if provider is None else {**values, **_provided(provider, url)}
+
+
+class CarriedSecrets:
+    """Secret options on their way to another process. They are known there as soon as this is unpickled."""
+
+    def __init__(self, token: str, values: dict[str, str]) -> None:
+        self._token = token
+        self._values = values
+
+    def __repr__(self) -> str:
+        return "CarriedSecrets(...)"
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        if self._token:
+            _known_secrets[self._token] = self._values
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(name, str) or not isinstance(value, str | bool | int):
+        kind = type(value if isinstance(name, str) else name).__name__
+        raise TypeError(f"storage_options: {name}: expected a str, found a value of type {kind}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _provided(provider: str, url: str) -> dict[str, str]:
+    """Call a credential provider. Its error is not repeated in the message, as it may contain secrets."""
+    module, _, name = provider.partition(":")
+    try:
+        function = cast("Callable[[str], Mapping[str, str]]", getattr(importlib.import_module(module), name))
+    except (ImportError, AttributeError, ValueError):
+        raise KafkaLogError(
+            f"credential_provider: expected module:function that this process can import, found {provider!r}"
+        ) from None
+    try:
+        return dict(function(url))
+    except Exception as error:
+        raise KafkaLogError(
+            f"credential_provider {provider} failed with {type(error).__name__}; see its own log", path=url
+        ) from error

@@ -1,0 +1,141 @@
+"""A file of which ranges are fetched has the bytes of the file, whatever is read in whatever order."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_log.storage import ranged_file
+from native_log.storage.ranged_file import RANGES_AHEAD, RangedFile
+
+SIZE = 1 << 20
+CONTENT = random.Random(1).randbytes(SIZE)
+
+
+class Source:
+    """Bytes that are fetched by ranges, and what was fetched."""
+
+    def __init__(self, content: bytes = CONTENT, fails_at: int | None = None) -> None:
+        self.content = content
+        self.fails_at = fails_at
+        self.ranges: list[tuple[int, int]] = []
+        self.running = self.most_running = 0
+        self._lock = threading.Lock()
+
+    def fetch(self, position: int, end: int) -> bytes:
+        with self._lock:
+            self.ranges.append((position, end))
+            self.running += 1
+            self.most_running = max(self.running, self.most_running)
+        try:
+            if self.fails_at is not None and position <= self.fails_at < end:
+                raise OSError("connection reset")
+            return self.content[position:end]
+        finally:
+            with self._lock:
+                self.running -= 1
+
+    def open(self) -> RangedFile:
+        return RangedFile("s3://bucket/file", len(self.content), "v1", 0, self.fetch)
+
+    @property
+    def fetched_bytes(self) -> int:
+        return sum(end - position for position, end in self.ranges)
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
+    for name, value in (("_FIRST_BYTES", 1 << 10), ("MAX_RANGE_BYTES", 64 << 10), ("_KEPT_BYTES", 32 << 10)):
+        monkeypatch.setattr(ranged_file, name, value)
+    monkeypatch.setattr(ranged_file, "LOOK_AHEAD_BYTES", 512)
+
+
+positions = st.integers(0, SIZE)
+reads = st.lists(st.tuples(positions, st.integers(0, 100_000)), max_size=30)
+
+
+@given(reads, st.one_of(st.none(), st.tuples(positions, positions)), st.booleans())
+def test_any_reads_in_any_order(
+    wanted: list[tuple[int, int]], announced: tuple[int, int] | None, in_order: bool
+) -> None:
+    with Source().open() as file:
+        if announced is not None:
+            file.will_read(*sorted(announced))
+        for position, size in sorted(wanted) if in_order else wanted:
+            end = min(position + size, SIZE)
+            assert file.read(position, end - position) == CONTENT[position:end]
+            found = file.read_by(lambda fd, start, stop: os.pread(fd, stop - start, start), position, end)
+            assert found == CONTENT[position:end]
+
+
+def read_all(file: RangedFile, start: int = 0, end: int = SIZE) -> bytes:
+    found = b""
+    while start + len(found) < end:
+        found += file.read(start + len(found), min(file.step_bytes, 50_000, end - start - len(found)))
+    return found
+
+
+def test_a_file_that_is_read_in_order_is_fetched_once() -> None:
+    source = Source()
+    with source.open() as file:
+        file.will_read(0, SIZE)
+        assert read_all(file) == CONTENT
+    assert source.fetched_bytes == SIZE
+    assert max(end - position for position, end in source.ranges) == 64 << 10
+    assert source.most_running <= RANGES_AHEAD + 1
+
+
+def test_only_a_little_more_than_what_was_announced_is_fetched() -> None:
+    source = Source()
+    with source.open() as file:
+        file.will_read(300_000, 400_000)
+        assert read_all(file, 300_000, 400_000) == CONTENT[300_000:400_000]
+    assert source.fetched_bytes == 100_000 + 512
+
+
+def test_a_reader_that_stops_early_has_fetched_little() -> None:
+    source = Source()
+    with source.open() as file:
+        file.will_read(0, SIZE)
+        file.read(0, file.step_bytes)
+    assert source.fetched_bytes <= 8 << 10
+
+
+def test_memory_behind_the_reader_is_given_back() -> None:
+    source = Source()
+    with source.open() as file:
+        file.will_read(0, SIZE)
+        read_all(file)
+        held = os.fstat(file.fileno()).st_blocks * 512
+        assert held <= 4 * (32 << 10) + RANGES_AHEAD * (64 << 10)
+        assert file.read(10, 100) == CONTENT[10:110]  # it is fetched again
+
+
+def test_an_error_is_raised_where_its_bytes_are_needed_and_not_before() -> None:
+    source = Source(fails_at=200_000)
+    with source.open() as file:
+        file.will_read(0, SIZE)
+        assert read_all(file, 0, 100_000) == CONTENT[:100_000]
+        with pytest.raises(OSError, match="connection reset"):
+            read_all(file, 100_000, 300_000)
+        source.fails_at = None
+        assert read_all(file, 100_000, 300_000) == CONTENT[100_000:300_000]
+
+
+def test_zeros() -> None:
+    source = Source(CONTENT[:5000] + bytes(20_000))
+    with source.open() as file:
+        assert file.is_zero(5000, 25_000)
+        assert not file.is_zero(4990, 25_000)
+
+
+def test_an_empty_file() -> None:
+    with Source(b"").open() as file:
+        assert file.read(0, 0) == b""
+        assert file.size_bytes == 0
