@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, get_args
 
+from native_log.arguments import IsolationLevel, Mode
+from native_log.errors import CorruptRecordError
 from native_log.records import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
+
+    from native_log import LogDir
 
 COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers", "leaderEpoch"]
 
@@ -63,3 +69,25 @@ def states(directory: Path) -> dict[str, FileState]:
         )
         for path in directory.rglob("*")
     }
+
+
+def everything_in(log_dir: LogDir) -> Iterator[Any]:
+    """Yield what can be read of all partitions: rows, errors, batches, transactions, and facts about logs."""
+    for directory in log_dir.partitions():
+        log = log_dir.partition(*directory.key)
+        yield directory.key, directory.kind, log.log_start_offset, log.log_end_offset, log.high_watermark
+        yield log.last_stable_offset, log.leader_epochs, log.topic_id, log.size_bytes
+        for isolation_level, mode in product(get_args(IsolationLevel), get_args(Mode)):
+            read = partial(log.read, isolation_level=isolation_level, mode=mode)
+            yield _outcome(lambda read=read: read().read_all().to_pylist())
+        for mode in ("failFast", "dropMalformed"):
+            yield _outcome(lambda log=log, mode=mode: [b.to_pylist() for b in log.batches(mode=mode)])
+            yield _outcome(lambda log=log, mode=mode: log.transactions(mode=mode).to_pylist())
+            yield _outcome(lambda log=log, mode=mode: log.offset_for_timestamp(0, mode=mode))
+
+
+def _outcome(work: Any) -> Any:
+    try:
+        return work()
+    except CorruptRecordError as error:
+        return error.message, error.position, error.offset

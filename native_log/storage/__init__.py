@@ -1,7 +1,8 @@
 """Open, read and write data files; no other package does. `files` says what reading logs needs of a storage,
 `local` is the local file system, `opening` opens regular files and nothing else, `remote` is the storage of
-URLs, `urls` makes paths of URLs, `ranged_file` reads ahead, `chunked_file` makes files from others, `faulty`
-reads from failing disks, `writing` writes local files."""
+URLs, and `urls` makes paths of them. An `anonymous_file` holds bytes that are not on a disk: a `ranged_file`
+reads ahead, a `chunked_file` is made from others. `faulty` reads from failing disks, `writing` writes local
+files."""
 
 from __future__ import annotations
 

@@ -71,3 +71,8 @@ TIERED_PARTITIONS = list(tiered_partitions())
 def tiered(fixture: str, topic: str | None = None) -> TieredPartition:
     found = (each for each in TIERED_PARTITIONS if each.fixture == fixture)
     return next(each for each in found if topic in (None, each.key[0]))
+
+
+DANGLING = tiered("pinterest")
+"""Its segment at 47 has no index, so that Pinterest's consumer does not read it."""
+READABLE = [each for each in TIERED_PARTITIONS if each != DANGLING]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import KafkaLogError, LogDir, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from tests.builders.golden_tiered import GOLDEN_TIERED, TIERED_PARTITIONS, TieredPartition, tiered
+from tests.builders.golden_tiered import DANGLING, GOLDEN_TIERED, READABLE, TieredPartition, tiered
 from tests.contents import COLUMNS, as_rows, offsets
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.log import PartitionLog
 
-DANGLING = tiered("pinterest")
-"""Its segment at 47 has no index, so that Pinterest's consumer does not read it."""
-READABLE = [each for each in TIERED_PARTITIONS if each != DANGLING]
 LEVELS: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
 
 

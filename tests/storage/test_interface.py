@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from native_log import KafkaLogError, LogDir
-from native_log.errors import CorruptRecordError
 from tests.builders.copies import batches, damage, rows_of, write_copy
 from tests.builders.golden import GOLDEN, PARTITIONS, golden
 from tests.builders.memory_storage import FailingStorage, MemoryStorage
+from tests.contents import everything_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from native_log.log import PartitionLog
 
 ELSEWHERE = "/no/local/directory"
 LOG_DIRS = sorted({partition.path.parent for partition in PARTITIONS})
-
-
-def contents(log_dir: LogDir) -> Iterator[Any]:
-    """Yield what can be read of all partitions."""
-    for directory in log_dir.partitions():
-        log = log_dir.partition(*directory.key)
-        yield directory.key, directory.kind, log.log_start_offset, log.log_end_offset, log.high_watermark
-        yield log.last_stable_offset, log.leader_epochs, log.topic_id, log.size_bytes
-        yield [read(log, isolation_level) for isolation_level in ("read_uncommitted", "read_committed")]
-        yield outcome(lambda log=log: [batch.to_pylist() for batch in log.batches(mode="dropMalformed")])
-        yield outcome(lambda log=log: log.transactions(mode="dropMalformed").to_pylist())
-        yield outcome(lambda log=log: log.offset_for_timestamp(0, mode="dropMalformed"))
-
-
-def read(log: PartitionLog, isolation_level: Any) -> Any:
-    return outcome(
-        lambda: log.read(isolation_level=isolation_level, mode="dropMalformed").read_all().to_pylist()
-    )
-
-
-def outcome(work: Any) -> Any:
-    try:
-        return work()
-    except CorruptRecordError as error:
-        return error.position, error.offset
 
 
 @pytest.mark.parametrize("path", LOG_DIRS, ids=lambda path: str(path.relative_to(GOLDEN)))
@@ -53,7 +25,7 @@ def test_golden_directories_are_read_from_memory(path: Path) -> None:
     storage = MemoryStorage.copy_of(path, ELSEWHERE)
     elsewhere = LogDir(ELSEWHERE, storage=storage, high_watermark="checkpoint", include_deleted=True)
     local = LogDir(path, high_watermark="checkpoint", include_deleted=True)
-    assert list(contents(elsewhere)) == list(contents(local))
+    assert list(everything_in(elsewhere)) == list(everything_in(local))
     for directory, other in zip(elsewhere.partitions(), local.partitions(), strict=True):
         assert repr(elsewhere.topic_facts(directory)) == repr(local.topic_facts(other))
 
@@ -84,12 +56,12 @@ def test_copies_are_merged(tmp_path: Path) -> None:
 def test_an_access_that_fails_is_an_error_or_costs_no_row() -> None:
     path = golden("kafka-4.1/whole-broker").path.parent
     storage = MemoryStorage.copy_of(path, ELSEWHERE)
-    expected = list(contents(LogDir(path)))
+    expected = list(everything_in(LogDir(path)))
     failed = 0
     while True:
         failing = FailingStorage(storage, failed)
         try:
-            assert list(contents(LogDir(ELSEWHERE, storage=failing))) == expected
+            assert list(everything_in(LogDir(ELSEWHERE, storage=failing))) == expected
         except OSError as error:
             assert error.filename == failing.accesses[failed]
         if len(failing.accesses) <= failed:

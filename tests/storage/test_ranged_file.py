@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_log.storage import ranged_file
+from native_log.storage import anonymous_file, ranged_file
 from native_log.storage.ranged_file import RANGES_AHEAD, RangedFile
 
 SIZE = 1 << 20
@@ -51,9 +51,11 @@ class Source:
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
-    for name, value in (("_FIRST_BYTES", 1 << 10), ("MAX_RANGE_BYTES", 64 << 10), ("_KEPT_BYTES", 32 << 10)):
+    for name, value in (("_FIRST_BYTES", 1 << 10), ("MAX_RANGE_BYTES", 64 << 10)):
         monkeypatch.setattr(ranged_file, name, value)
-    monkeypatch.setattr(ranged_file, "LOOK_AHEAD_BYTES", 512)
+    monkeypatch.setattr(anonymous_file, "KEPT_BYTES", 32 << 10)
+    for module in (ranged_file, anonymous_file):
+        monkeypatch.setattr(module, "LOOK_AHEAD_BYTES", 512)
 
 
 positions = st.integers(0, SIZE)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from native_log.log.tiers.layouts.aiven import Encryption, Manifest
-    from native_log.storage import DataFile, FileEntry, Storage
+    from native_log.storage import DataFile, FileEntry, KnownFile, Storage
 
 logger = logging.getLogger(__name__)
 
@@ -59,51 +59,33 @@ class AivenStorage:
         """See Storage."""
         return self.storage.identity(path)
 
-    def open(self, path: str, *, follow_link: bool = True, known: object = None) -> DataFile:
+    def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         """See Storage: open a file of a segment.
 
         A chunk that cannot be restored is zeros: a damaged part of the file. A warning says why.
 
         Raises KafkaLogError if the manifest is invalid, or the key for it is missing or another one.
         """
-        del follow_link, known  # an object is never written to, and `known` is the file that is made of it
+        del follow_link  # an object is never written to
         stem, _, kind = path.rpartition(".")
         manifest = read_manifest(self.storage, f"{stem}.{MANIFEST}")
         key = None
         if manifest.encryption is not None:
             key = _data_key(manifest.encryption, self.keys, f"{stem}.{MANIFEST}")
         if kind == LOG:
-            return self._open_log(path, manifest, key)
+            return self._open_log(path, manifest, key, known)
         return self._open_index(path, f"{stem}.{INDEXES}", INDEX_FILES[kind], manifest, key)
 
-    def _open_log(self, path: str, manifest: Manifest, key: bytes | None) -> DataFile:
-        with self.storage.open(path) as file:
-            inode, mtime_ms, size = file.inode, file.mtime_ms, file.size_bytes
-        chunks, is_plain = manifest.chunks, key is None and not manifest.is_compressed
-        if is_plain and size == chunks.file_bytes:
-            return self.storage.open(path)
-
-        def load(index: int) -> bytes:
-            start, end = chunks.positions[index : index + 2]
-            expected = chunks.chunk_size(index)
-            try:
-                with self.storage.open(path) as file:
-                    data = file.read(start, end - start)
-                data = _restore(data, manifest, key, expected)
-                if len(data) != expected:
-                    raise ValueError(f"expected {expected} bytes, found {len(data)}")
-            except (ValueError, zstandard.ZstdError) as error:
-                logger.warning(
-                    "%s, position %d: chunk %d of %d counts as damaged: %s",
-                    *(path, start, index + 1, len(chunks.positions) - 1, error),
-                )
-                return data.ljust(expected, b"\0") if is_plain else bytes(expected)
-            return data
-
-        def load_cached(index: int) -> bytes:
-            return _CHUNKS.get((path, inode, mtime_ms, key, index), lambda: load(index))
-
-        return ChunkedFile(path, chunks.file_bytes, inode, mtime_ms, chunks.chunk_bytes, load_cached)
+    def _open_log(
+        self, path: str, manifest: Manifest, key: bytes | None, known: KnownFile | None
+    ) -> DataFile:
+        if known is not None:
+            known = known._replace(size_bytes=manifest.chunks.positions[-1])
+        stored = self.storage.open(path, known=known)
+        is_plain = key is None and not manifest.is_compressed
+        if is_plain and stored.size_bytes == manifest.chunks.file_bytes:
+            return stored
+        return _LogFile(stored, manifest, key)
 
     def _open_index(
         self, path: str, indexes: str, name: str, manifest: Manifest, key: bytes | None
@@ -118,6 +100,52 @@ class AivenStorage:
             logger.warning("%s, position %d: an index counts as empty: %s", indexes, position, error)
             data = b""
         return ChunkedFile(path, len(data), inode, mtime_ms, max(1, len(data)), lambda _: data)
+
+
+class _LogFile(ChunkedFile):
+    """The file with the batches of a segment, which is made of an object with its chunks."""
+
+    __slots__ = ("_key", "_manifest", "_stored")
+
+    def __init__(self, stored: DataFile, manifest: Manifest, key: bytes | None) -> None:
+        self._stored, self._manifest, self._key = stored, manifest, key
+        chunks = manifest.chunks
+        attributes = stored.path, chunks.file_bytes, stored.inode, stored.mtime_ms
+        super().__init__(*attributes, chunks.chunk_bytes, self._cached_chunk)
+
+    def will_read(self, position: int, end: int) -> None:
+        """See DataFile."""
+        chunks = self._manifest.chunks
+        first, last = position // chunks.chunk_bytes, -(-end // chunks.chunk_bytes)
+        positions = chunks.positions
+        self._stored.will_read(positions[first], positions[min(last, len(positions) - 1)])
+
+    def close(self) -> None:
+        """See DataFile."""
+        self._stored.close()
+        super().close()
+
+    def _cached_chunk(self, index: int) -> bytes:
+        key = self.path, self.inode, self.mtime_ms, self._key, index
+        return _CHUNKS.get(key, lambda: self._restore_chunk(index))
+
+    def _restore_chunk(self, index: int) -> bytes:
+        chunks = self._manifest.chunks
+        start, end = chunks.positions[index : index + 2]
+        size = chunks.chunk_size(index)
+        data = self._stored.read(start, end - start)
+        try:
+            restored = _restore(data, self._manifest, self._key, size)
+            if len(restored) != size:
+                raise ValueError(f"expected {size} bytes, found {len(restored)}")
+        except (ValueError, zstandard.ZstdError) as error:
+            logger.warning(
+                "%s, position %d: chunk %d of %d counts as damaged: %s",
+                *(self.path, start, index + 1, len(chunks.positions) - 1, error),
+            )
+            is_plain = self._key is None and not self._manifest.is_compressed
+            return data.ljust(size, b"\0") if is_plain else bytes(size)
+        return restored
 
 
 _parse_manifest = lru_cache(maxsize=256)(parse_manifest)

@@ -1,2 +1,2 @@
 """Files at URLs: `url_storage` is their storage, `buckets` says what it needs of object stores and file
-systems, `object_bucket` and `hdfs_bucket` are these, `credentials` keeps secrets out of plans and messages."""
+systems, `object_bucket` and `hdfs_bucket` are these, and `credentials` keeps secrets where they belong."""

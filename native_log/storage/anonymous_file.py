@@ -1,0 +1,149 @@
+"""Files whose bytes are put into anonymous memory when they are needed.
+
+The memory has a file descriptor, and the bytes have the positions that they have in the file. So everything
+that reads a local file by its descriptor, the kernel included, reads such a file, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import tempfile
+from abc import abstractmethod
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from native_log.storage.local import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+LOOK_AHEAD_BYTES = 16 << 10
+"""The kernel looks at the headers of the two batches after the bytes that it is given: see OffsetOrder."""
+KEPT_BYTES = 16 << 20
+"""How many bytes behind the reader are kept, for lookups that go back."""
+_STEP_BYTES = 1 << 20
+
+
+class FileRange(NamedTuple):
+    """Bytes of a file, end exclusive."""
+
+    position: int
+    end_position: int
+
+
+class AnonymousFile(DataFile):
+    """A file of which parts are in memory. See DataFile for the attributes and methods.
+
+    What lies far behind the reader is given back to the system.
+    """
+
+    __slots__ = ("_held", "_map")
+
+    def __init__(self, path: str, size_bytes: int, version: int | str, mtime_ms: int) -> None:
+        """Open a file of which nothing is in memory.
+
+        Args:
+            path, size_bytes, mtime_ms: see DataFile.
+            version: tells the file from another one of the same name.
+        """
+        self.path = path
+        self.size_bytes = size_bytes
+        self.inode = version
+        self.mtime_ms = mtime_ms
+        self._descriptor = _anonymous_descriptor()
+        os.ftruncate(self._descriptor, size_bytes)
+        self._map = mmap.mmap(self._descriptor, size_bytes) if size_bytes else None
+        self._held: list[FileRange] = []
+        """What is in memory: in order, and no range touches another one."""
+
+    @abstractmethod
+    def _load(self, position: int, end: int) -> None:
+        """Put the bytes from `position` to before `end`, both in the file, into memory. Raises OSError."""
+
+    @property
+    def step_bytes(self) -> int:
+        """See DataFile: what is read in one step must fit into memory."""
+        return _STEP_BYTES
+
+    def read_into(self, buffer: memoryview, position: int) -> None:
+        """See DataFile."""
+        if len(buffer):
+            self._load_some(position, position + len(buffer))
+            super().read_into(buffer, position)
+
+    def read_by(self, function: Callable[[int, int, int], T], position: int, end: int) -> T:
+        """See DataFile. The bytes are loaded before the call."""
+        self._load_some(position, end + LOOK_AHEAD_BYTES)
+        return function(self._descriptor, position, end)
+
+    def is_zero(self, position: int, end: int) -> bool:
+        """See DataFile."""
+        while position < end:
+            size = min(self.step_bytes, end - position)
+            if self.read(position, size).strip(b"\0"):
+                return False
+            position += size
+        return True
+
+    def close(self) -> None:
+        """See DataFile."""
+        if self._map is not None:
+            self._map.close()
+        os.close(self._descriptor)
+
+    def _load_some(self, position: int, end: int) -> None:
+        end = min(end, self.size_bytes)
+        if position < end:
+            self._load(position, end)
+            self._release(position)
+
+    def _hold(self, position: int, data: Buffer) -> None:
+        """Put bytes at a position into memory."""
+        assert self._map is not None
+        view = memoryview(data)
+        start, end = position, position + len(view)
+        self._map[start:end] = view
+        others = []
+        for held in self._held:
+            if held.position <= end and start <= held.end_position:
+                start, end = min(start, held.position), max(end, held.end_position)
+            else:
+                others.append(held)
+        self._held = sorted([*others, FileRange(start, end)])
+
+    def _held_until(self, position: int) -> int:
+        """Return the end of the bytes that are held from `position` on; `position` if there are none."""
+        index = bisect_right(self._held, position, key=lambda held: held.position) - 1
+        return max(position, self._held[index].end_position) if index >= 0 else position
+
+    def _first_missing(self, position: int, end: int) -> int | None:
+        """Return the first byte from `position` to before `end` that is not held; None: all are."""
+        first = self._held_until(position)
+        return first if first < end else None
+
+    def _release(self, position: int) -> None:
+        """Give memory that lies far behind the reader back to the system."""
+        if self._map is None or not hasattr(mmap, "MADV_REMOVE"):
+            return
+        while self._held[0].position < position - 2 * KEPT_BYTES:
+            start, last = self._held[0]
+            end = min(last, position - KEPT_BYTES)
+            self._held[:1] = [FileRange(end, last)] if end < last else []
+            first_page, end_page = -(-start // mmap.PAGESIZE), end // mmap.PAGESIZE
+            if first_page < end_page:
+                size = (end_page - first_page) * mmap.PAGESIZE
+                self._map.madvise(mmap.MADV_REMOVE, first_page * mmap.PAGESIZE, size)
+
+
+def _anonymous_descriptor() -> int:
+    """Return the descriptor of a file without a name."""
+    if sys.platform == "linux":
+        return os.memfd_create("kafkalog", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
