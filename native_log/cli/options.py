@@ -86,6 +86,27 @@ def topics_options(default: str) -> Decorator:
     )
 
 
+def _parse_storage_options(
+    ctx: click.Context, param: click.Parameter, texts: Sequence[str]
+) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not name or not equals:  # the text may be a secret
+            raise click.BadParameter("expected NAME=VALUE, such as aws_region=eu-west-1", ctx, param)
+    return {name: value for name, _, value in pairs}
+
+
+storage_option = click.option(
+    "--storage-option",
+    "storage_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_parse_storage_options,
+    help="A setting for a PATH that is a URL, such as aws_region=eu-west-1 (may be repeated). Set secrets in "
+    "the environment: other users can see command lines.",
+)
+
+
 _LOG_DIR_OPTIONS = (
     click.option(
         "--high-watermark",
@@ -96,10 +117,11 @@ _LOG_DIR_OPTIONS = (
         "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
     ),
     click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
+    storage_option,
 )
 
 log_dir_options = combine((paths_argument, *_LOG_DIR_OPTIONS))
-"""PATH... and options of LogDir: `paths`, `high_watermark`, `include_deleted`."""
+"""PATH... and options of LogDir: `paths`, `high_watermark`, `include_deleted`, `storage_options`."""
 
 
 _REMOTE_OPTIONS = (

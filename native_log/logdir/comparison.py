@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.log.replicas.copies import InspectedCopy
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
+    from native_log.storage import StorageOptionsLike
 
 DIFFERENCE_SCHEMA = pa.schema(
     {
@@ -83,6 +83,7 @@ def diff(
     topics: str | Iterable[str] | None = None,
     exclude_topics: str | Iterable[str] = (),
     include_deleted: bool = False,
+    storage_options: StorageOptionsLike = None,
 ) -> pa.RecordBatchReader:
     """Compare the copies of partitions in log directories of several brokers, or snapshots of one.
 
@@ -94,7 +95,7 @@ def diff(
         path, more_paths: at least two log directories or partition directories.
         topics: compare only these; None: all, internal ones included.
         exclude_topics: do not compare these.
-        include_deleted: see LogDir.
+        include_deleted, storage_options: see LogDir.
 
     Returns:
         The differences as DIFFERENCE_SCHEMA. They are found while they are read.
@@ -104,7 +105,12 @@ def diff(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
     log_dir = LogDir(
-        path, *more_paths, include_deleted=include_deleted, high_watermark="ignore", replicas="merge"
+        path,
+        *more_paths,
+        include_deleted=include_deleted,
+        high_watermark="ignore",
+        replicas="merge",
+        storage_options=storage_options,
     )
     if len(log_dir.paths) < 2:
         raise ValueError(f"path: expected at least two directories to compare, found {log_dir.paths[0]}")
@@ -186,9 +192,9 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
 
 def _missing(log_dir: LogDir, copies: Sequence[PartitionDir]) -> Iterator[Difference]:
     # Of a directory that was given by two paths, there is one copy.
-    present = {os.path.realpath(directory.path.parent) for directory in copies}
+    present = {directory.storage.identity(str(directory.path.parent)) for directory in copies}
     for broker in _brokers(log_dir.directories):
-        if present.isdisjoint(os.path.realpath(state.path) for state in broker):
+        if present.isdisjoint(state.storage.identity(str(state.path)) for state in broker):
             yield Difference("missing", str(broker[0].path), None, "the partition is missing")
 
 

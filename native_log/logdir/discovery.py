@@ -201,6 +201,8 @@ def _list(path: Path, storage: Storage) -> tuple[list[str], list[str]]:
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, f"no such directory; {_EXPECTED}", str(path)) from None
     except PermissionError:
+        if storage is not LOCAL:
+            raise  # it says what is denied there
         raise PermissionError(
             errno.EACCES, "no permission to list this directory; run as a user who may read it", str(path)
         ) from None

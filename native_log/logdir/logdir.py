@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from native_log.log.tiers.detection import RemoteLayout
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.policies import Gaps, TopicFacts
-    from native_log.storage import Storage
+    from native_log.storage import Storage, StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class LogDir(InternalTables):
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allow_empty: bool = False,
         replicas: Replicas = "longest",
-        storage_options: StorageOptions | Mapping[str, object] | None = None,
+        storage_options: StorageOptionsLike = None,
         storage: Storage | None = None,
         remote: PathLike | None = None,
         remote_layout: RemoteLayout = "auto",

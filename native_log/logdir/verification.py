@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from native_log.log.gaps import GapCount
     from native_log.logdir.discovery import PartitionDir
     from native_log.logdir.remote_storage import RemoteArguments
+    from native_log.storage import StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ def verify(
     include_deleted: bool = False,
     high_watermark: HighWatermark = "auto",
     threads: int | None = None,
+    storage_options: StorageOptionsLike = None,
+    **remote: Unpack[RemoteArguments],
 ) -> pa.Table:
     """Check logs without changing anything.
 
@@ -89,7 +92,7 @@ def verify(
         path: a log directory or a partition directory, or several.
         topics: check only these; None: all, internal ones included.
         exclude_topics: do not check these.
-        include_deleted, high_watermark: see LogDir.
+        include_deleted, high_watermark, storage_options, remote: see LogDir.
         threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
             CPU.
 
@@ -99,7 +102,13 @@ def verify(
     Raises:
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
-    log_dir = open_all_copies(path, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = open_all_copies(
+        path,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+        **remote,
+    )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     copies = log_dir.all_copies(partitions)
     rows = [
@@ -115,6 +124,7 @@ def open_all_copies(
     *,
     include_deleted: bool = False,
     high_watermark: HighWatermark = "auto",
+    storage_options: StorageOptionsLike = None,
     **remote: Unpack[RemoteArguments],
 ) -> LogDir:
     """Open log directories without choosing a copy of each partition. See LogDir for the arguments.
@@ -126,6 +136,7 @@ def open_all_copies(
         include_deleted=include_deleted,
         high_watermark=high_watermark,
         replicas="longest" if remote else "merge",
+        storage_options=storage_options,
         **remote,
     )
 

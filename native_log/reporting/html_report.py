@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import HighWatermark, PathLike
     from native_log.reporting.figures import ReportFigures
+    from native_log.storage import StorageOptionsLike
 
 _LIBRARIES = ("jinja2", "markupsafe", "matplotlib")
 
@@ -34,6 +35,7 @@ def report(
     compaction: bool = False,
     retention: bool = False,
     now_ms: int | None = None,
+    storage_options: StorageOptionsLike = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> str:
     """Return a report about log directories as one HTML page, which loads nothing and contains no records.
@@ -46,7 +48,7 @@ def report(
         path: log directories, or single partition directories.
         topics: report on these only; None: all, internal ones included.
         exclude_topics: do not report on these.
-        include_deleted, high_watermark: see LogDir.
+        include_deleted, high_watermark, storage_options: see LogDir.
         batches: read the headers of all batches, and internal topics of any size.
         verify: check all batches, records, indexes and snapshots, as `native_log.verify` does.
         compaction: make a dry run of compaction, to see what it would free.
@@ -61,7 +63,12 @@ def report(
     """
     render_page = _load_renderer()  # before the work: a library may be missing
     now = optional_integer("now_ms", now_ms)
-    log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = LogDir(
+        path,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+    )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     figures = survey(
         log_dir,

@@ -20,7 +20,7 @@ from native_log.storage.local import (
     path_version,
     read_file,
 )
-from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions
+from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions, StorageOptionsLike
 from native_log.storage.remote.url_storage import UrlStorage, storage_of
 from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of
 
@@ -40,6 +40,7 @@ __all__ = [
     "KnownFile",
     "Storage",
     "StorageOptions",
+    "StorageOptionsLike",
     "UrlPath",
     "UrlStorage",
     "Window",

@@ -173,6 +173,7 @@ def cat(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    storage_options: dict[str, str],
     replicas: Replicas,
     remote: RemoteArguments,
     partitions: tuple[tuple[range, ...], ...],
@@ -237,6 +238,7 @@ def cat(
         include_deleted=include_deleted,
         high_watermark=high_watermark,
         replicas=replicas,
+        storage_options=storage_options,
         **remote,
     )
     selection = PartitionSelection.of(

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from native_log.cli.options import paths_argument, topics_options
+from native_log.cli.options import paths_argument, storage_option, topics_options
 from native_log.cli.runner import DATA_ERROR
 from native_log.sizes import format_count
 
 
 @click.command(short_help="Compare copies of partitions.")
 @paths_argument
+@storage_option
 @topics_options("all topics")
 @click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object for each difference.")
@@ -22,6 +23,7 @@ def diff(
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     include_deleted: bool,
+    storage_options: dict[str, str],
     as_json: bool,
 ) -> None:
     """Compare the copies of partitions in log directories of several brokers, or in snapshots.
@@ -38,7 +40,11 @@ def diff(
 
     differences = 0
     for batch in compare(
-        paths, topics=topics or None, exclude_topics=exclude_topics, include_deleted=include_deleted
+        paths,
+        topics=topics or None,
+        exclude_topics=exclude_topics,
+        include_deleted=include_deleted,
+        storage_options=storage_options,
     ):
         for row in batch.to_pylist():
             click.echo(json.dumps(row, ensure_ascii=False) if as_json else _line(row))

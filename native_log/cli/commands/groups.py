@@ -25,6 +25,7 @@ def groups(
     paths: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    storage_options: dict[str, str],
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -40,7 +41,12 @@ def groups(
     from native_log.cli import group_listing
     from native_log.logdir import LogDir
 
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = LogDir(
+        paths,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+    )
     listing = group_listing.list_groups(log_dir, names)
     if as_json:
         click.echo(group_listing.format_json(listing))

@@ -29,6 +29,7 @@ def ls(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    storage_options: dict[str, str],
     remote: RemoteArguments,
     verify: bool,
     as_json: bool,
@@ -50,7 +51,11 @@ def ls(
     if verify and not paths:
         raise click.UsageError("expected --verify with a PATH: remote storage alone lacks leader epochs")
     log_dir = open_all_copies(
-        paths or None, include_deleted=include_deleted, high_watermark=high_watermark, **remote
+        paths or None,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+        **remote,
     )
     result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify)
     click.echo(listing.format_json(result) if as_json else listing.format_text(result, terminal_width()))

@@ -19,6 +19,7 @@ def transactions(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    storage_options: dict[str, str],
     as_json: bool,
 ) -> None:
     """List the transactions that are neither committed nor aborted in the logs, the oldest first.
@@ -35,7 +36,12 @@ def transactions(
     from native_log.logdir import LogDir
     from native_log.system import current_ms
 
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = LogDir(
+        paths,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+    )
     listing = transaction_listing.list_transactions(log_dir, topics, exclude_topics, current_ms())
     format_listing = transaction_listing.format_json if as_json else transaction_listing.format_text
     click.echo(format_listing(listing))

@@ -23,6 +23,7 @@ def verify(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    storage_options: dict[str, str],
     remote: RemoteArguments,
     as_json: bool,
 ) -> None:
@@ -39,6 +40,12 @@ def verify(
 
     if not paths:
         raise click.UsageError("expected a PATH with --remote: remote storage alone lacks leader epochs")
-    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark, **remote)
+    log_dir = open_all_copies(
+        paths,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        storage_options=storage_options,
+        **remote,
+    )
     if verify_all(log_dir, topics, exclude_topics, as_json=as_json):
         raise SystemExit(DATA_ERROR)

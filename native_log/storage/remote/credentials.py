@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import re
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
 
 from native_log.errors import KafkaLogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from native_log.storage.remote.provided_credentials import ProvidedCredentials
 
 CREDENTIAL_PROVIDER = "credential_provider"
-"""Names a function, `module:function`, that returns more options for a URL."""
+"""The option that names a function, `module:function`: see ProvidedCredentials."""
 
 _PUBLIC = re.compile(
     r"(aws_|azure_|google_)?(endpoint|endpoint_url|region|default_region|virtual_hosted_style_request"
@@ -24,6 +21,7 @@ _PUBLIC = re.compile(
 )
 """Options whose values are no secrets."""
 
+_key = secrets.token_bytes(32)
 _known_secrets: dict[str, dict[str, str]] = {}
 """The secret options of this process, by the token that stands for them."""
 
@@ -44,12 +42,12 @@ class StorageOptions:
         values = {name.lower(): _text(name, value) for name, value in (options or {}).items()}
         self._public = {name: value for name, value in values.items() if _PUBLIC.fullmatch(name)}
         secret = {name: value for name, value in values.items() if name not in self._public}
-        self._token = secrets.token_hex(8) if secret else ""
+        self._token = _token_of(secret)
         if secret:
             _known_secrets[self._token] = secret
 
     @classmethod
-    def of(cls, options: StorageOptions | Mapping[str, object] | None) -> StorageOptions:
+    def of(cls, options: StorageOptionsLike) -> StorageOptions:
         """Return the options as they are, or those of a mapping. Raises TypeError as the constructor."""
         return options if isinstance(options, StorageOptions) else cls(options)
 
@@ -78,9 +76,9 @@ class StorageOptions:
         return CarriedSecrets(self._token, _known_secrets.get(self._token, {}))
 
     def values(self, url: str) -> dict[str, str]:
-        """Return all options, secrets included, for a URL.
+        """Return all options, secrets included, without the credential provider.
 
-        Raises KafkaLogError if the secrets are not in this process, or the credential provider fails.
+        Raises KafkaLogError if the secrets are not in this process; it names `url`.
         """
         if self._token and self._token not in _known_secrets:
             raise KafkaLogError(
@@ -89,8 +87,17 @@ class StorageOptions:
                 path=url,
             )
         values = {**self._public, **_known_secrets.get(self._token, {})}
-        provider = values.pop(CREDENTIAL_PROVIDER, None)
-        return values if provider is None else {**values, **_provided(provider, url)}
+        values.pop(CREDENTIAL_PROVIDER, None)
+        return values
+
+    def provider(self, url: str) -> ProvidedCredentials | None:
+        """Return the credential provider for a URL; None if none is named. Raises KafkaLogError."""
+        name = self._public.get(CREDENTIAL_PROVIDER)
+        return None if name is None else ProvidedCredentials(name, url)
+
+
+StorageOptionsLike = StorageOptions | Mapping[str, object] | None
+"""What functions take as storage options."""
 
 
 class CarriedSecrets:
@@ -116,18 +123,8 @@ def _text(name: str, value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _provided(provider: str, url: str) -> dict[str, str]:
-    """Call a credential provider. Its error is not repeated in the message, as it may contain secrets."""
-    module, _, name = provider.partition(":")
-    try:
-        function = cast("Callable[[str], Mapping[str, str]]", getattr(importlib.import_module(module), name))
-    except (ImportError, AttributeError, ValueError):
-        raise KafkaLogError(
-            f"credential_provider: expected module:function that this process can import, found {provider!r}"
-        ) from None
-    try:
-        return dict(function(url))
-    except Exception as error:
-        raise KafkaLogError(
-            f"credential_provider {provider} failed with {type(error).__name__}; see its own log", path=url
-        ) from error
+def _token_of(secret: Mapping[str, str]) -> str:
+    """Return a token that stands for secrets. Equal secrets share one. Other processes cannot guess it."""
+    if not secret:
+        return ""
+    return hashlib.blake2b(repr(sorted(secret.items())).encode(), digest_size=16, key=_key).hexdigest()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
+import os
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import KafkaLogError, LogTruncatedError
 from native_log.storage.remote.buckets import RemoteFile, replaced
+from native_log.storage.remote.client_errors import configuration_error, is_broken_transfer, translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-_CLIENT_OPTIONS = {"allow_http", "allow_invalid_certificates", "timeout", "connect_timeout", "proxy_url"}
+    from native_log.storage.remote.provided_credentials import ProvidedCredentials
+
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "user_agent",
+    "allow_invalid_certificates",
+    "timeout",
+    "connect_timeout",
+    "proxy_url",
+}
 _CLIENT_DEFAULTS = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRIES: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _ATTEMPTS = 3
@@ -26,12 +36,16 @@ _ATTEMPTS = 3
 class ObjectBucket:
     """A bucket of S3, Google Cloud Storage or Azure Blob Storage, through obstore."""
 
-    def __init__(self, url: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, options: Mapping[str, str], credentials: ProvidedCredentials | None = None
+    ) -> None:
         """Open a bucket. Nothing is requested yet.
 
         Args:
             url: of the bucket, without a key.
-            options: by the names of obstore.
+            options: by the names of Polars, delta-rs and obstore.
+            credentials: the credential provider; None: those of the options, of the profile in AWS_PROFILE,
+                or of the environment.
 
         Raises KafkaLogError if obstore is missing or does not know an option.
         """
@@ -44,17 +58,19 @@ class ObjectBucket:
             ) from None
         self._url = url
         self._obstore = obstore
-        client: Any = {**_CLIENT_DEFAULTS, **{k: v for k, v in options.items() if k in _CLIENT_OPTIONS}}
-        config: Any = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS}
+        if credentials is not None:
+            options = {**options, **credentials.options()}
+        config, client = _divide(options)
         try:
             self._store = from_url(
                 re.sub("^s3a:", "s3:", url),
                 config=config,
                 client_options=client,
                 retry_config=_RETRIES,
+                credential_provider=credentials or _profile_credentials(url, options),
             )
         except Exception as error:
-            raise KafkaLogError(f"the storage options are not valid: {_reason(error)}", path=url) from None
+            raise configuration_error(error, url) from None
 
     def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterator[str]]:
         """See Bucket."""
@@ -62,7 +78,7 @@ class ObjectBucket:
         try:
             found = self._obstore.list_with_delimiter(self._store, prefix)
         except Exception as error:
-            raise _translated(error, f"{self._url}/{folder}") from None
+            raise translated(error, f"{self._url}/{folder}") from None
         files = {
             name: _remote_file(each)
             for each in found["objects"]
@@ -77,7 +93,7 @@ class ObjectBucket:
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise _translated(error, f"{self._url}/{key}") from None
+            raise translated(error, f"{self._url}/{key}") from None
 
     def read(self, key: str, file: RemoteFile, position: int, end: int) -> Buffer:
         """See Bucket."""
@@ -95,10 +111,38 @@ class ObjectBucket:
             except LogTruncatedError:
                 raise
             except Exception as error:
-                translated = _translated(error, path)
-                if attempt == _ATTEMPTS - 1 or not _is_broken_transfer(error):
-                    raise translated from None
+                if attempt == _ATTEMPTS - 1 or not is_broken_transfer(error):
+                    raise translated(error, path) from None
         raise AssertionError
+
+
+def _divide(options: Mapping[str, str]) -> tuple[Any, Any]:
+    """Return the options of the store, and those of its HTTP client."""
+    client, config = dict(_CLIENT_DEFAULTS), {}
+    if os.environ.get("AWS_ALLOW_HTTP"):  # as in Polars and delta-rs; obstore does not look at it
+        client["allow_http"] = os.environ["AWS_ALLOW_HTTP"].lower()
+    for name, value in options.items():
+        plain = name.removeprefix("aws_").removeprefix("azure_").removeprefix("google_")
+        if plain in _CLIENT_OPTIONS:
+            client[plain] = value
+        else:
+            config[name] = value
+    return config, client
+
+
+def _profile_credentials(url: str, options: Mapping[str, str]) -> Any:
+    """Return the credentials of the profile in AWS_PROFILE, through boto3; None: they are found elsewhere."""
+    is_given = any(name.endswith(("access_key_id", "skip_signature")) for name in options)
+    if not url.startswith("s3") or is_given or not os.environ.get("AWS_PROFILE"):
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        raise KafkaLogError(
+            "expected the package boto3 for the profile in AWS_PROFILE, found none; pip install boto3",
+            path=url,
+        ) from None
+    return Boto3CredentialProvider()
 
 
 _ETAG = "etag:"
@@ -111,52 +155,3 @@ def _remote_file(meta: Any) -> RemoteFile:
     etag = (meta.get("e_tag") or "").strip()
     version = f"{_ETAG}{etag}" if etag.strip('"') else f"{meta['size']}-{mtime_ns}"
     return RemoteFile(meta["size"], version, mtime_ns)
-
-
-def _is_broken_transfer(error: Exception) -> bool:
-    return "error decoding response body" in str(error) or "connection closed" in str(error)
-
-
-def _translated(error: Exception, path: str) -> Exception:
-    """Return the error of a storage as one of the operating system, without URLs and headers of requests."""
-    name = type(error).__name__
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, "no such object", path)
-    if name == "PreconditionError":
-        return replaced(path)
-    if name in ("PermissionDeniedError", "UnauthenticatedError"):
-        return PermissionError(
-            errno.EACCES, "access was denied; check the credentials and their permissions", path
-        )
-    return OSError(errno.EIO, f"the storage cannot be read: {_reason(error)}", path)
-
-
-_REASONS = (
-    (r"No CredentialsError|CredentialsNotLoaded|169\.254\.169\.254|metadata", "no credentials were found"),
-    (r"SlowDown|503|429", "it is overloaded, also after several attempts; read later or in fewer tasks"),
-    (r"ExpiredToken|TokenRefreshRequired", "the token has expired; give a new one, or a credential_provider"),
-    (r"InvalidAccessKeyId|SignatureDoesNotMatch|403|401", "access was denied; check the credentials"),
-    (r"NoSuchBucket", "there is no such bucket"),
-    (
-        r"dns error|failed to lookup|Name or service",
-        "its host name is unknown; check the endpoint and region",
-    ),
-    (r"Connection refused|tcp connect|error trying to connect", "it refuses connections; check the endpoint"),
-    (
-        r"timed out|timeout|operation was slow",
-        "it did not answer in time; check the endpoint and the network",
-    ),
-    (r"InvalidRange|416", "the object is shorter than it was listed"),
-    (r"URL scheme is not allowed|allow_http", "it is not encrypted; set allow_http=true to allow that"),
-    (r"error decoding response body|connection closed", "connections broke off, also after several attempts"),
-    (r"UnknownConfigurationKey|not a valid|Unknown", "an option has an unknown name"),
-)
-"""What the messages of clients mean. They are not shown themselves: they contain URLs with signatures."""
-
-
-def _reason(error: Exception) -> str:
-    text = f"{type(error).__name__} {error} {error!r}"
-    for pattern, reason in _REASONS:
-        if re.search(pattern, text):
-            return reason
-    return f"its client reports {type(error).__name__}"

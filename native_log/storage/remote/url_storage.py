@@ -197,15 +197,15 @@ def _bucket(url: str, options: StorageOptions) -> Bucket:
             )
         key = process, url, options
         if key not in _buckets:
-            _buckets[key] = _open(url, options.values(url))
+            _buckets[key] = _open(url, options)
         return _buckets[key]
 
 
-def _open(url: str, options: Mapping[str, str]) -> Bucket:
+def _open(url: str, options: StorageOptions) -> Bucket:
     if scheme_of(url) == "hdfs":
         from native_log.storage.remote.hdfs_bucket import HdfsBucket
 
-        return HdfsBucket(url, options)
+        return HdfsBucket(url, options.values(url))
     from native_log.storage.remote.object_bucket import ObjectBucket
 
-    return ObjectBucket(url, options)
+    return ObjectBucket(url, options.values(url), options.provider(url))
