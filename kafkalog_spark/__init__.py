@@ -11,6 +11,8 @@ sources. Otherwise register it:
 
 `compact(spark, path, ...)` and `retain(spark, path, ...)` are Spark jobs. They apply the cleanup policies
 `compact` and `delete` to log directories.
+
+`storage_options(spark, url)` returns the session's settings for an object store, as options of a read.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from kafkalog_spark.compaction import compact
     from kafkalog_spark.datasource import KafkaLogDataSource
     from kafkalog_spark.retention import retain
+    from kafkalog_spark.session_storage import storage_options
 
-__all__ = ["KafkaLogDataSource", "compact", "retain"]
+__all__ = ["KafkaLogDataSource", "compact", "retain", "storage_options"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +43,10 @@ def __getattr__(name: str) -> Any:
         from kafkalog_spark.retention import retain
 
         return retain
+    if name == "storage_options":
+        from kafkalog_spark.session_storage import storage_options
+
+        return storage_options
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

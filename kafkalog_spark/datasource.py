@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -39,6 +39,11 @@ class KafkaLogDataSource(DataSource):
         # excludes writes, which have other options, and catalog tables, whose options come with the schema.
         is_read = {"path", "paths", "location", "remote"} & set(options) and not _may_be_write(options)
         self._read_options = self._parse_read_options() if is_read else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark creates the source in one process and plans in another one, which parses the options again:
+        # parsed ones do not contain secrets when they are pickled.
+        return {**self.__dict__, "_read_options": None}
 
     @classmethod
     def name(cls) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
+from native_log.storage import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,13 +41,15 @@ class PathNotVisibleError(KafkaLogError):
 
 @contextmanager
 def visibility_check(path: str) -> Iterator[None]:
-    """Turn FileNotFoundError into PathNotVisibleError if the partition directory `path` does not exist.
+    """Turn FileNotFoundError into PathNotVisibleError if the local partition directory `path` does not exist.
 
     If the directory exists, FileNotFoundError is raised unchanged: a file in it was removed.
     """
     try:
         yield
     except FileNotFoundError as error:
+        if scheme_of(path):
+            raise
         folder = Path(error.filename).parent if error.filename else Path(path)
         if folder.is_dir() and Path(path).is_dir():
             raise

@@ -6,16 +6,20 @@ import gc
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from benchmarks.s3_server import S3Server, unavailable_reason
 from native_log.records import IMPLEMENTATION
-from tests.builders.golden import GOLDEN
+from tests.builders.golden import DATA, GOLDEN
 from tests.class_sharing import spark_options
 from tests.effort import examples
 from tests.spark_home import spark_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 settings.register_profile(
     "kafkalog",
@@ -65,6 +69,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _is_marked(item: pytest.Item, *names: str) -> bool:
     return any(item.get_closest_marker(name) for name in names)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server. Its bucket `data` has the files in tests/data.
+
+    Without Go, which builds the server once, tests are skipped, or fail if KAFKALOG_REQUIRE_S3 is 1.
+    """
+    reason = unavailable_reason()
+    if reason is not None:
+        stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_S3") == "1" else pytest.skip
+        stop(f"no S3 server can run here: {reason}")
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        (server.root / "data").symlink_to(DATA)
+        yield server
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.names import KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS, STREAM_OPTIONS
+from kafkalog_spark.options.storage import CREDENTIAL_PROVIDER, is_secret, is_storage_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +35,22 @@ def is_catalog_table(options: Mapping[str, str]) -> bool:
 
 
 def add_options(schema: pa.Schema, options: Mapping[str, str]) -> StructType:
-    """Convert the schema to Spark's, with the read options in the metadata of its first column."""
+    """Convert the schema to Spark's, with the read options in the metadata of its first column.
+
+    Raises OptionError for credentials.
+    """
     first, *others = from_arrow_schema(schema).fields
-    stored = {name.lower(): value for name, value in options.items() if name.lower() in _STORED}
+    for name in options:
+        if is_secret(name):
+            raise OptionError(
+                f"{name}: credentials are not stored in tables, where others can read them; set them in the "
+                f"environment, or name a function in {CREDENTIAL_PROVIDER}"
+            )
+    stored = {
+        name.lower(): value
+        for name, value in options.items()
+        if name.lower() in _STORED or is_storage_option(name)
+    }
     metadata = {METADATA_KEY: json.dumps(stored)}
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *others])
 

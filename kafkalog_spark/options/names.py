@@ -111,6 +111,9 @@ KAFKALOG_OPTIONS = {
     "remote.metadata": Option(
         "", "a log directory with `__remote_log_metadata`; by default those that are read"
     ),
+    "credentialProvider": Option(
+        "", "a function `module:function` that returns [credentials](object-stores.md#credentials) for a URL"
+    ),
     "maxBatchBytes": Option(
         "256m", "a batch whose size, as stored or decompressed, exceeds this counts as damaged"
     ),

@@ -20,6 +20,7 @@ from kafkalog_spark.options.offset_json import (
     parse_partition_longs,
 )
 from kafkalog_spark.options.raw import RawOptions
+from kafkalog_spark.options.storage import parse_storage_options
 from kafkalog_spark.options.topics import AllTopics, Assign, Selection, Subscribe, SubscribePattern
 from kafkalog_spark.read.offsets import (
     Earliest,
@@ -35,6 +36,7 @@ from kafkalog_spark.read.offsets import (
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log.internal_topics.offset_expiration import DEFAULT_RETENTION_MINUTES
+from native_log.storage import StorageOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +73,7 @@ class ReadOptions:
         max_batch_bytes: a larger batch is treated as damaged.
         replicas: what is read if several paths contain the same partition: see LogDir.
         remote: the arguments of LogDir for remote storage; empty: there is none.
+        storage_options: credentials and other settings for paths that are URLs.
     """
 
     paths: tuple[str, ...]
@@ -97,6 +100,7 @@ class ReadOptions:
     max_batch_bytes: int
     replicas: Replicas
     remote: RemoteArguments
+    storage_options: StorageOptions
 
 
 def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLIEST) -> ReadOptions:
@@ -143,6 +147,7 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         max_batch_bytes=raw.size_bytes("maxBatchBytes", 256 << 20),
         replicas=raw.choice("replicas", "longest", "merge"),
         remote=remote,
+        storage_options=StorageOptions(parse_storage_options(raw.values)),
     )
     check_limits(start, end)
     if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):

@@ -30,6 +30,7 @@ class KafkaLogReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._tasks = TaskReader.of(options, record_projection(schema))
+        self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
         splits = plan_splits(self._options)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import glob
 import logging
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,8 +18,8 @@ from kafkalog_spark.read.offsets import (
     starts_at_earliest,
 )
 from kafkalog_spark.read.tasks import plan_tasks
+from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.logdir import INTERNAL_TOPICS, LogDir
-from native_log.logdir.discovery import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,32 +45,15 @@ def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
         FileNotFoundError: no directory matches a path with wildcards.
     """
     return LogDir(
-        expand_wildcards(options.paths) or None,
+        expand_wildcards(options.paths, options.storage_options) or None,
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,
         allow_empty=allow_empty,
         replicas=options.replicas,
+        storage_options=options.storage_options,
         **options.remote,
     )
-
-
-def expand_wildcards(paths: Iterable[str]) -> list[str]:
-    """Return the directories that match paths with wildcards, as in Spark's file sources.
-
-    Raises FileNotFoundError if no directory matches a path.
-    """
-    return [directory for path in paths for directory in _matching_directories(path)]
-
-
-def _matching_directories(path: str) -> list[str]:
-    if not glob.has_magic(path) or os.path.exists(path):  # noqa: PTH110  (a name may contain brackets)
-        return [path]
-    pattern = str(local_path(path))
-    directories = sorted(match for match in glob.glob(pattern) if os.path.isdir(match))  # noqa: PTH112, PTH207
-    if not directories:
-        raise FileNotFoundError(errno.ENOENT, "no directory matches", pattern)
-    return directories
 
 
 def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> list[TopicPartition]:

@@ -71,6 +71,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self._options = options
         self._tasks = TaskReader.of(options.read, record_projection(schema))
+        self._secrets = options.read.storage_options.carried()
         self._position: Offsets | None = None  # the end of the last micro-batch
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None

@@ -59,6 +59,7 @@ class InternalViewReader(DataSourceReader):
         self._options = options
         self._view = INTERNAL_VIEWS[options.view]
         self._projection = Projection.of(schema, self._view.schema)
+        self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options

@@ -51,6 +51,7 @@ class ViewReader(DataSourceReader):
         reject_limits(options)
         self._options = options
         self._projection = Projection.of(schema, VIEWS[options.view].schema)
+        self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
         log_dir = open_log_dir(self._options)

@@ -22,7 +22,7 @@ from native_log.storage.local import (
 )
 from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions, StorageOptionsLike
 from native_log.storage.remote.url_storage import UrlStorage, storage_of
-from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of
+from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
 
 __all__ = [
     "CHUNK_BYTES",
@@ -54,4 +54,5 @@ __all__ = [
     "read_file",
     "scheme_of",
     "storage_of",
+    "url_path",
 ]

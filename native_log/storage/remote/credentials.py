@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from native_log.errors import KafkaLogError
 from native_log.storage.remote.provided_credentials import ProvidedCredentials
+from native_log.storage.urls import url_path
 
 CREDENTIAL_PROVIDER = "credential_provider"
 """The option that names a function, `module:function`: see ProvidedCredentials."""
@@ -29,6 +30,9 @@ _known_secrets: dict[str, dict[str, str]] = {}
 class StorageOptions:
     """Options of object stores, by the names that Polars and delta-rs use (`aws_access_key_id`, ...).
 
+    An option applies to all URLs, or to one bucket if its name begins with it: `bucket/aws_region`. For
+    Azure, it can begin with the account, or with `container@account`.
+
     Neither `repr` nor a pickled copy contains secrets. A copy that was unpickled in another process finds
     them there only after `CarriedSecrets` brought them.
     """
@@ -40,7 +44,9 @@ class StorageOptions:
         if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"storage_options: expected a mapping, found {type(options).__name__}")
         values = {name.lower(): _text(name, value) for name, value in (options or {}).items()}
-        self._public = {name: value for name, value in values.items() if _PUBLIC.fullmatch(name)}
+        self._public = {
+            name: value for name, value in values.items() if _PUBLIC.fullmatch(name.rpartition("/")[2])
+        }
         secret = {name: value for name, value in values.items() if name not in self._public}
         self._token = _token_of(secret)
         if secret:
@@ -86,7 +92,14 @@ class StorageOptions:
                 "contains them. Set them in the environment, or name a credential_provider",
                 path=url,
             )
-        values = {**self._public, **_known_secrets.get(self._token, {})}
+        everything = {**self._public, **_known_secrets.get(self._token, {})}
+        values = {name: value for name, value in everything.items() if "/" not in name}
+        for scope in _scopes(url):
+            values |= {
+                name.removeprefix(scope): value
+                for name, value in everything.items()
+                if name.startswith(scope)
+            }
         values.pop(CREDENTIAL_PROVIDER, None)
         return values
 
@@ -114,6 +127,14 @@ class CarriedSecrets:
         self.__dict__.update(state)
         if self._token:
             _known_secrets[self._token] = self._values
+
+
+def _scopes(url: str) -> list[str]:
+    """Return with what the names of options begin that apply to the bucket of a URL only."""
+    bucket, _, account = url_path(url).parts[1].partition("@")
+    account = account.partition(".")[0]
+    scopes = [f"{account}/", f"{bucket}@{account}/"] if account else []
+    return [*scopes, f"{bucket}/"]
 
 
 def _text(name: str, value: object) -> str:

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
     from native_log.storage.remote.provided_credentials import ProvidedCredentials
 
-_CLIENT_OPTIONS = {
-    "allow_http",
-    "user_agent",
-    "allow_invalid_certificates",
-    "timeout",
-    "connect_timeout",
-    "proxy_url",
-}
+_CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "timeout", "connect_timeout", "proxy_url")
 _CLIENT_DEFAULTS = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRIES: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _ATTEMPTS = 3
@@ -61,13 +54,14 @@ class ObjectBucket:
         if credentials is not None:
             options = {**options, **credentials.options()}
         config, client = _divide(options)
+        provider: Any = credentials or _profile_credentials(url, options)
         try:
             self._store = from_url(
                 re.sub("^s3a:", "s3:", url),
                 config=config,
                 client_options=client,
                 retry_config=_RETRIES,
-                credential_provider=credentials or _profile_credentials(url, options),
+                credential_provider=provider,
             )
         except Exception as error:
             raise configuration_error(error, url) from None
@@ -139,7 +133,7 @@ def _profile_credentials(url: str, options: Mapping[str, str]) -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
         raise KafkaLogError(
-            "expected the package boto3 for the profile in AWS_PROFILE, found none; pip install boto3",
+            "expected the package boto3, which reads the profile in AWS_PROFILE, found none; install boto3",
             path=url,
         ) from None
     return Boto3CredentialProvider()

@@ -1,0 +1,154 @@
+"""Options of object stores: Hadoop's names, as Spark users know them, and those of Polars and delta-rs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CREDENTIAL_PROVIDER = "credentialProvider"
+_PREFIXES = ("fs.", "aws_", "azure_", "google_", "google.cloud.", "allow_http")
+
+_S3A = {
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+    "endpoint": "aws_endpoint",
+    "endpoint.region": "aws_region",
+}
+_S3A_PROVIDERS = {
+    "SimpleAWSCredentialsProvider": False,
+    "TemporaryAWSCredentialsProvider": False,
+    "AnonymousAWSCredentialsProvider": True,
+    "EnvironmentVariableCredentialsProvider": False,
+    "DefaultAWSCredentialsProviderChain": False,
+    "DefaultCredentialsProvider": False,
+    "InstanceProfileCredentialsProvider": False,
+    "IAMInstanceCredentialsProvider": False,
+    "ContainerCredentialsProvider": False,
+    "EC2ContainerCredentialsProviderWrapper": False,
+    "WebIdentityTokenCredentialsProvider": False,
+    "WebIdentityTokenFileCredentialsProvider": False,
+}
+"""The classes that mean what is done anyway, and whether they sign no request."""
+_AZURE_OAUTH = {
+    "client.id": "azure_storage_client_id",
+    "client.secret": "azure_storage_client_secret",
+}
+_GOOGLE_KEY_FILES = (
+    "google.cloud.auth.service.account.json.keyfile",
+    "fs.gs.auth.service.account.json.keyfile",
+)
+_SECRET = re.compile(
+    r"fs\.s3a\.(bucket\.[^.]+\.)?(access\.key|secret\.key|session\.token)"
+    r"|fs\.azure\..*(account\.key|client\.secret|sas)\b.*"
+    r"|(aws_|azure_|google_).*(key|secret|token|sas|password)(_id)?"
+)
+
+
+def is_storage_option(name: str) -> bool:
+    """Return whether this may be an option of object stores."""
+    return name.lower().startswith(_PREFIXES) or name.lower() == CREDENTIAL_PROVIDER.lower()
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the option of object stores must not be stored or shown."""
+    return _SECRET.fullmatch(name.lower()) is not None
+
+
+def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return storage options by the names that Polars and delta-rs use. Unknown ones of Hadoop are ignored.
+
+    A name that applies to one bucket or account only begins with it: `bucket/aws_region`.
+
+    Args:
+        options: all options of a read, by any names.
+
+    Raises OptionError for credentials that this process cannot get. It names no value of a secret.
+    """
+    parsed: dict[str, str] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        if lower == CREDENTIAL_PROVIDER.lower():
+            parsed["credential_provider"] = value
+        elif lower.startswith(("aws_", "azure_", "google_")) or lower == "allow_http":
+            parsed[lower] = value
+        elif match := re.fullmatch(r"fs\.s3a\.bucket\.([^.]+)\.(.+)", lower):
+            parsed |= _with_scope(match[1], _s3a(match[2], value))
+        elif lower.startswith("fs.s3a."):
+            parsed |= _s3a(lower.removeprefix("fs.s3a."), value)
+        elif lower.startswith("fs.azure."):
+            parsed |= _azure(lower.removeprefix("fs.azure."), value)
+        elif lower in _GOOGLE_KEY_FILES:
+            parsed["google_service_account"] = value
+    return _with_schemes(parsed, options)
+
+
+def _with_scope(scope: str, options: Mapping[str, str]) -> dict[str, str]:
+    return {f"{scope}/{name}": value for name, value in options.items()}
+
+
+def _s3a(name: str, value: str) -> dict[str, str]:
+    """Return the meaning of an option without `fs.s3a.`."""
+    if name in _S3A:
+        return {_S3A[name]: value}
+    if name == "path.style.access":
+        # False is Hadoop's default. Its client then falls back to paths where they are needed.
+        return {"aws_virtual_hosted_style_request": "false"} if value.lower() == "true" else {}
+    if name == "connection.ssl.enabled":
+        return {"allow_http": "true"} if value.lower() == "false" else {}
+    if name == "aws.credentials.provider":
+        classes = [each.strip().rpartition(".")[2] for each in value.split(",")]
+        unknown = [each for each in classes if each not in _S3A_PROVIDERS]
+        if unknown:
+            raise OptionError(
+                f"fs.s3a.aws.credentials.provider: {unknown[0]} is a class of Java, which Python cannot use; "
+                f"name a function module:function in {CREDENTIAL_PROVIDER}, or leave the option out to use "
+                "the credentials of the environment"
+            )
+        return {"aws_skip_signature": "true"} if _S3A_PROVIDERS[classes[0]] else {}
+    return {}
+
+
+def _azure(name: str, value: str) -> dict[str, str]:
+    """Return the meaning of an option without `fs.azure.`, which may end with an account."""
+    match = re.fullmatch(r"(.+?)(?:\.(?:([^.]+)\.)?([^.]+)\.(?:dfs|blob)\.core\.windows\.net)?", name)
+    assert match is not None
+    kind, container, account = match.groups()
+    scope = f"{container}@{account}" if container else account
+    found: dict[str, str] = {}
+    if kind == "account.key":
+        found["azure_storage_account_key"] = value
+    elif kind in ("sas.fixed.token", "sas"):
+        found["azure_storage_sas_key"] = value
+    elif kind == "account.oauth2.client.endpoint":
+        tenant = re.match(r"https://[^/]+/([^/]+)/", value)
+        if tenant is not None:
+            found["azure_storage_tenant_id"] = tenant[1]
+    elif kind.startswith("account.oauth2.") and kind.removeprefix("account.oauth2.") in _AZURE_OAUTH:
+        found[_AZURE_OAUTH[kind.removeprefix("account.oauth2.")]] = value
+    elif kind == "account.auth.type" and value.lower() == "custom":
+        raise OptionError(
+            "fs.azure.account.auth.type: Custom names a class of Java, which Python cannot use; name a "
+            f"function module:function in {CREDENTIAL_PROVIDER}"
+        )
+    return _with_scope(scope, found) if scope else found
+
+
+def _with_schemes(parsed: dict[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """Add the schemes of endpoints, which Hadoop's may lack."""
+    lower = {name.lower(): value for name, value in options.items()}
+    for name, value in parsed.items():
+        if name.rpartition("/")[2] == "aws_endpoint" and "://" not in value:
+            bucket = name.rpartition("/")[0]
+            given = lower.get(f"fs.s3a.bucket.{bucket}.connection.ssl.enabled") if bucket else None
+            is_encrypted = given or lower.get("fs.s3a.connection.ssl.enabled", "true")
+            parsed[name] = f"{'http' if is_encrypted.lower() == 'false' else 'https'}://{value}"
+        elif name.rpartition("/")[2] == "aws_endpoint" and value.startswith("http://"):
+            # Hadoop asks for no further consent to an endpoint that is not encrypted.
+            parsed = {**parsed, "allow_http": "true"}
+    return parsed

@@ -1,0 +1,68 @@
+"""Storage options of a Spark session."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from native_log.storage import scheme_of, url_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAMES = {
+    "s3": r"fs\.s3a\..*",
+    "s3a": r"fs\.s3a\..*",
+    "abfs": r"fs\.azure\..*",
+    "abfss": r"fs\.azure\..*",
+    "az": r"fs\.azure\..*",
+    "gs": r"(fs\.gs|google\.cloud)\..*",
+}
+
+
+def storage_options(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the settings of the session for a URL, as options of a read.
+
+        spark.read.format("kafkalog").options(**storage_options(spark, url)).load(url)
+
+    They come from Hadoop's configuration (`spark.hadoop.fs.s3a.access.key`, core-site.xml), with those of the
+    session on top. With Spark Connect, only those of the session are visible. Values that Hadoop takes from a
+    credential file (JCEKS) are not found.
+
+    Args:
+        spark: the session.
+        path: the URL to read. Settings for other schemes and buckets are left out.
+    """
+    scheme = scheme_of(path)
+    pattern = _NAMES.get(scheme or "")
+    if pattern is None:
+        return {}
+    bucket = url_path(path).parts[1]
+    found = {
+        name: value
+        for name, value in {**_hadoop_settings(spark), **_session_settings(spark)}.items()
+        if re.fullmatch(pattern, name)
+    }
+    other_bucket = re.compile(rf"fs\.s3a\.bucket\.(?!{re.escape(bucket)}\.).*")
+    return {name: value for name, value in found.items() if not other_bucket.fullmatch(name)}
+
+
+def _hadoop_settings(spark: SparkSession) -> dict[str, str]:
+    context = getattr(spark, "_jsc", None)
+    if context is None:
+        return {}
+    settings = context.hadoopConfiguration().iterator()
+    found = {}
+    while settings.hasNext():
+        setting = settings.next()
+        found[setting.getKey()] = context.hadoopConfiguration().get(setting.getKey())
+    return found
+
+
+def _session_settings(spark: SparkSession) -> dict[str, str]:
+    everything = dict(spark.conf.getAll)
+    return {
+        name.removeprefix("spark.hadoop."): value
+        for name, value in everything.items()
+        if name.startswith(("spark.hadoop.fs.", "spark.hadoop.google.", "fs.", "google.cloud."))
+    }

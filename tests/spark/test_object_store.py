@@ -1,0 +1,113 @@
+"""Spark reads URLs: rows, views, wildcards, tables, and no secret anywhere."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from kafkalog_spark import storage_options
+from tests.builders.golden import GOLDEN, golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from benchmarks.s3_server import S3Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.object_store]
+
+BROKER = "golden/kafka-4.1/whole-broker/data"
+
+
+def hadoop_options(s3: S3Server) -> dict[str, str]:
+    return {
+        "fs.s3a.endpoint": s3.endpoint.removeprefix("http://"),
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.access.key": s3.options["aws_access_key_id"],
+        "fs.s3a.secret.key": s3.options["aws_secret_access_key"],
+        "fs.s3a.endpoint.region": "us-east-1",
+    }
+
+
+def load(spark: SparkSession, options: dict[str, str], *paths: str, **more: Any) -> DataFrame:
+    return spark.read.format("kafkalog").options(**options, **more).load([f"s3a://data/{p}" for p in paths])
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted(map(repr, frame.collect()))
+
+
+@pytest.mark.parametrize(
+    "view", ["records", "latest", "segments", "batches", "partitions", "consumer_offsets"]
+)
+def test_rows_are_those_of_the_local_directory(spark: SparkSession, s3: S3Server, view: str) -> None:
+    local = spark.read.format("kafkalog").option("view", view).load(str(GOLDEN.parent / BROKER))
+    remote = load(spark, hadoop_options(s3), BROKER, view=view)
+
+    def without_place(frame: DataFrame) -> DataFrame:
+        places = {"path", "file", "directory", "logDir", "modified"}
+        return frame.select([name for name in frame.columns if name not in places])
+
+    assert rows(without_place(remote)) == rows(without_place(local))
+    assert remote.count() > 0
+
+
+def test_many_tasks_read_parts(spark: SparkSession, s3: S3Server) -> None:
+    local = spark.read.format("kafkalog").load(str(golden("kafka-4.1/plain-zstd").path))
+    path = golden("kafka-4.1/plain-zstd").path.relative_to(GOLDEN.parent).as_posix()
+    remote = load(spark, hadoop_options(s3), path, maxBytesPerPartition="4k")
+    assert remote.rdd.getNumPartitions() > 3
+    assert rows(remote) == rows(local)
+
+
+def test_wildcards(spark: SparkSession, s3: S3Server) -> None:
+    names = {
+        row.topic
+        for row in load(spark, hadoop_options(s3), "golden/kafka-4.1/plain-[lz]*/d?ta")
+        .select("topic")
+        .collect()
+    }
+    assert names == {"plain-lz4", "plain-zstd"}
+    with pytest.raises(PySparkException, match="no directory matches"):
+        load(spark, hadoop_options(s3), "golden/nothing-*")
+
+
+def test_settings_of_the_session_and_of_one_bucket(spark: SparkSession, s3: S3Server) -> None:
+    settings = {f"spark.hadoop.{name}": value for name, value in hadoop_options(s3).items()}
+    settings["spark.hadoop.fs.s3a.secret.key"] = "of another bucket"
+    settings["spark.hadoop.fs.s3a.bucket.data.secret.key"] = s3.options["aws_secret_access_key"]
+    settings["spark.hadoop.fs.s3a.bucket.other.secret.key"] = "of another bucket"
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        options = storage_options(spark, "s3a://data/x")
+        assert "fs.s3a.bucket.other.secret.key" not in options
+        assert load(spark, options, BROKER).count() > 0
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_no_secret_is_shown(spark: SparkSession, s3: S3Server, capfd: pytest.CaptureFixture[str]) -> None:
+    frame = load(spark, hadoop_options(s3), BROKER)
+    frame.explain("extended")
+    shown = capfd.readouterr().out
+    frame.createOrReplaceTempView("broker")
+    shown += repr(spark.sql("DESCRIBE EXTENDED broker").collect())
+    shown += json.dumps(frame.schema.jsonValue())
+    with pytest.raises(PySparkException) as error:
+        load(spark, {**hadoop_options(s3), "fs.s3a.secret.key": "wrong-secret-key"}, BROKER).count()
+    shown += str(error.value)
+    assert "access was denied" in shown
+    assert s3.options["aws_secret_access_key"] not in shown
+    assert s3.options["aws_access_key_id"] not in shown
+    assert "wrong-secret-key" not in shown
+
+
+def test_a_table_does_not_store_credentials(spark: SparkSession, s3: S3Server) -> None:
+    names = {**hadoop_options(s3), "path": f"s3a://data/{BROKER}"}
+    texts = ", ".join(f"'{name}' '{value}'" for name, value in names.items())
+    with pytest.raises(PySparkException, match="credentials are not stored in tables"):
+        spark.sql(f"CREATE TABLE remote_broker USING kafkalog OPTIONS ({texts})")
