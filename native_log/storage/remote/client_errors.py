@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import replaced
 
-_BROKEN_TRANSFER = "error decoding response body|connection closed|end of file before message length"
+_BROKEN_TRANSFER = "error decoding response body|response body error|connection closed"
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from native_log.errors import KafkaLogError, LogTruncatedError
+from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import RemoteFile, replaced
 from native_log.storage.remote.client_errors import configuration_error, is_broken_transfer, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from typing_extensions import Buffer
 
     from native_log.storage.remote.provided_credentials import ProvidedCredentials
 
+Answer = TypeVar("Answer")
+
 _CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "timeout", "connect_timeout", "proxy_url")
 _CLIENT_DEFAULTS = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRIES: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _ATTEMPTS = 3
-"""How often bytes are requested whose transfer breaks off. The client does not repeat that by itself."""
+"""How often an answer is requested whose transfer breaks off."""
 
 
 class ObjectBucket:
@@ -66,13 +68,10 @@ class ObjectBucket:
         except Exception as error:
             raise configuration_error(error, url) from None
 
-    def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterator[str]]:
+    def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
         """See Bucket."""
         prefix = f"{folder}/" if folder else None
-        try:
-            found = self._obstore.list_with_delimiter(self._store, prefix)
-        except Exception as error:
-            raise translated(error, f"{self._url}/{folder}") from None
+        found = self._request(folder, lambda: self._obstore.list_with_delimiter(self._store, prefix))
         files = {
             name: _remote_file(each)
             for each in found["objects"]
@@ -83,30 +82,38 @@ class ObjectBucket:
     def find(self, key: str) -> RemoteFile | None:
         """See Bucket."""
         try:
-            return _remote_file(self._obstore.head(self._store, key))
+            return _remote_file(self._request(key, lambda: self._obstore.head(self._store, key)))
         except FileNotFoundError:
             return None
-        except Exception as error:
-            raise translated(error, f"{self._url}/{key}") from None
 
     def read(self, key: str, file: RemoteFile, position: int, end: int) -> Buffer:
         """See Bucket."""
-        path = f"{self._url}/{key}"
+        options: Any = {"range": (position, end)}
+        if file.version.startswith(_ETAG):
+            options["if_match"] = file.version.removeprefix(_ETAG)
+
+        def get() -> Buffer:
+            found = self._obstore.get(self._store, key, options=options)
+            if _remote_file(found.meta) != file:  # some servers ignore the condition
+                raise replaced(f"{self._url}/{key}")
+            answer: Buffer = found.bytes()
+            return answer
+
+        return self._request(key, get)
+
+    def _request(self, key: str, send: Callable[[], Answer]) -> Answer:
+        """Return the answer to a request, which is sent again if the connection breaks off meanwhile.
+
+        The client itself repeats requests that no complete header answers, and those with a passing error.
+        """
         for attempt in range(_ATTEMPTS):
             try:
-                options: Any = {"range": (position, end)}
-                if file.version.startswith(_ETAG):
-                    options["if_match"] = file.version.removeprefix(_ETAG)
-                found = self._obstore.get(self._store, key, options=options)
-                # Some servers ignore the condition.
-                if _remote_file(found.meta) != file:
-                    raise replaced(path)
-                return found.bytes()
-            except LogTruncatedError:
+                return send()
+            except KafkaLogError:
                 raise
             except Exception as error:
                 if attempt == _ATTEMPTS - 1 or not is_broken_transfer(error):
-                    raise translated(error, path) from None
+                    raise translated(error, f"{self._url}/{key}" if key else self._url) from None
         raise AssertionError
 
 
