@@ -31,7 +31,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Traffic:
-    """The requests so far, as "GET /bucket/key", and the bytes of all answers' bodies."""
+    """The requests so far, as "GET /bucket/key 0-99", and the bytes of all answers' bodies."""
 
     requests: list[str] = field(default_factory=list)
     body_bytes: int = 0
@@ -123,7 +123,11 @@ class HttpProxy:
     ) -> bool:
         """Answer one request, and return whether the connection stays open."""
         head = await reader.readuntil(b"\r\n\r\n")
-        request = " ".join(head.split(b"\r\n", 1)[0].decode().split()[:2])
+        lines = head.decode().split("\r\n")
+        request = " ".join(lines[0].split()[:2])
+        request += "".join(
+            f" {line.partition('=')[2]}" for line in lines if line.lower().startswith("range:")
+        )
         body = await reader.readexactly(_content_length(head))
         self.traffic.requests.append(request)
         fault = self.fault(request) if self.fault else None

@@ -97,7 +97,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
         DataLossError: a log does not hold all requested offsets, and failOnDataLoss is set.
     """
     log_dir = open_log_dir(options)
-    logs = {tp: log_dir.partition(*tp) for tp in partitions_to_read(options, log_dir)}
+    logs = log_dir.open_logs(partitions_to_read(options, log_dir))
     whole_logs = {
         tp: log.range(log.local_log_start_offset, isolation_level=options.isolation_level)
         for tp, log in logs.items()

@@ -55,7 +55,7 @@ class ViewReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         log_dir = open_log_dir(self._options)
-        logs = [log_dir.partition(*tp) for tp in partitions_to_read(self._options, log_dir)]
+        logs = list(log_dir.open_logs(partitions_to_read(self._options, log_dir)).values())
         needs_facts = not POLICY_COLUMNS.isdisjoint(self._projection.columns)
         facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _CHECKED_BYTES = 256 << 10
 """Up to this size, the end of a segment is scanned with checksums, in one call."""
 
+_LAST_ENTRIES = 1024
+"""How many entries of an index are read to find the end."""
+
 _Batch = tuple[int | None, int | None]
 """The position and the largest timestamp of a batch; None: unknown."""
 
@@ -76,8 +79,11 @@ def find_tail(
     scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes, search)
     if known is not None:
         return scanner.scan_after(known)
-    index = segment.load_offset_index()
+    index = segment.load_offset_index(at_most=_LAST_ENTRIES)
     last = index.floor_of_position(file.size_bytes - 1)
+    if last < 0 and len(index) == _LAST_ENTRIES:  # they belong to bytes that the file has no longer
+        index = segment.load_offset_index()
+        last = index.floor_of_position(file.size_bytes - 1)
     tail = None
     if last >= 0 and (entry := index.entry(last))[1] > 0:
         tail = scanner.scan(entry[1], entry[0])

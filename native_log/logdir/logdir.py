@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
 from native_log.checkpoints.names import PartitionKind
@@ -48,7 +49,7 @@ from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL, Folder, StorageOptions, has_urls, storage_of
+from native_log.storage import LOCAL, Folder, StorageOptions, UrlPath, UrlStorage, has_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,6 +68,11 @@ if TYPE_CHECKING:
     from native_log.storage import Storage, StorageOptionsLike
 
 logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=PartitionKey)
+
+_OPENING_THREADS = 32
+"""How many logs at URLs are opened at a time."""
 
 
 class LogDir(InternalTables):
@@ -146,9 +152,11 @@ class LogDir(InternalTables):
         self.paths = _paths(path, more_paths, remote_storage)
         options = StorageOptions.of(storage_options)
         self._is_local = storage in (None, LOCAL) and not has_urls(self.paths)
+        remembering = UrlStorage(options)  # what was listed, for all directories
 
         def folder(location: Path) -> Folder:
-            return Folder(str(location), storage_of(location, options) if storage is None else storage)
+            found = remembering if isinstance(location, UrlPath) else LOCAL
+            return Folder(str(location), found if storage is None else storage)
 
         self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
@@ -357,6 +365,20 @@ class LogDir(InternalTables):
         if self._remote is not None and self._remote.has(directory):
             return self._open_joined(self._remote, directory, config)
         return self._open(directory, config).owned_by(self)
+
+    def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
+        """Open the logs of several partitions, by (topic, partition). Raises as `partition`.
+
+        Those at URLs are opened by many threads, which wait for requests most of the time.
+        """
+        rest = list(keys)
+        if self._is_local or len(rest) < 3:
+            return {key: self.partition(*key) for key in rest}
+        # The first one reads what all of them need, such as the metadata of remote storage.
+        opened = {rest[0]: self.partition(*rest[0])}
+        with ThreadPoolExecutor(_OPENING_THREADS) as threads:
+            opened |= zip(rest[1:], threads.map(lambda key: self.partition(*key), rest[1:]), strict=True)
+        return opened
 
     def copies(self, topic: str, partition: int) -> list[PartitionDir]:
         """Return the directories that contain a partition; with replicas="longest", the one that is read.

@@ -22,8 +22,8 @@ _CRC32C, _CRC32 = 0x82F63B78, 0xEDB88320
 class RangeChecksums:
     """Compute the checksums of ranges of a file.
 
-    Each byte is read once, from where the first range begins up to where the last one ends. Of each range,
-    only a few KiB around its ends are read again, however long it is.
+    Of ranges that begin in ascending order, each byte is read once, and those between ranges at most once. Of
+    each range, only a few KiB around its ends are read again, however long it is.
 
     A CRC is the remainder of a polynomial division. The CRC of a range is therefore the CRC of all bytes
     before its end, plus the CRC of all bytes before its start times x^8 for each byte of the range.
@@ -65,7 +65,9 @@ class RangeChecksums:
         """Return the checksum of the bytes from position `start` to before `end`."""
         if end - start <= 2 * _STEP:
             return self._crc(self._read(start, end - start), 0)
-        if not self._prefixes or start < self._from:
+        # The bytes between ranges are read, too, unless they are many: a lookup checks batches far apart.
+        known_end = self._from + (len(self._prefixes) - 1) * _STEP
+        if not self._prefixes or not self._from <= start <= known_end + _READ_BYTES:
             self._from, self._prefixes = start, array("I", [0])
         self._extend(end)
         return self._before(end) ^ self._shifted(self._before(start), end - start)

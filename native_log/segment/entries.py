@@ -30,7 +30,7 @@ class IndexFile:
 
     layout: struct.Struct
     data: bytes
-    """The entries, and at most the size of one entry of the bytes after them."""
+    """The entries, or the last of them, and at most the size of one entry of the bytes after them."""
     count: int
     """Number of whole entries in `data` before the zeros."""
     size_bytes: int | None
@@ -38,24 +38,39 @@ class IndexFile:
     is_readable: bool = True
 
     @classmethod
-    def load(cls, path: str | None, layout: struct.Struct, storage: Storage = LOCAL) -> IndexFile:
+    def load(
+        cls,
+        path: str | None,
+        layout: struct.Struct,
+        storage: Storage = LOCAL,
+        at_most: int | None = None,
+    ) -> IndexFile:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist.
 
         If the file cannot be read, log a warning and return an empty index that is not readable.
+
+        Args:
+            path, storage: the file.
+            layout: the layout of an entry.
+            at_most: read only so many of the last entries; None: all.
         """
         try:
-            return cls._load(path, layout, storage)
+            return cls._load(path, layout, storage, at_most)
         except LogTruncatedError:  # a broker truncates the file to its entries when it rolls the segment
-            return cls._load(path, layout, storage)
+            return cls._load(path, layout, storage, at_most)
 
     @classmethod
-    def _load(cls, path: str | None, layout: struct.Struct, storage: Storage) -> IndexFile:
+    def _load(
+        cls, path: str | None, layout: struct.Struct, storage: Storage, at_most: int | None
+    ) -> IndexFile:
         if path is None:
             return cls(layout, b"", 0, None)
         try:
             with storage.open(path) as file:
-                count = filled_entries(file, layout.size)
-                return cls(layout, file.read(0, (count + 1) * layout.size), count, file.size_bytes)
+                filled = filled_entries(file, layout.size)
+                count = filled if at_most is None else min(filled, at_most)
+                data = file.read((filled - count) * layout.size, (count + 1) * layout.size)
+                return cls(layout, data, count, file.size_bytes)
         except FileNotFoundError:
             return cls(layout, b"", 0, None)
         except OSError as error:

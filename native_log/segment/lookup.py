@@ -138,6 +138,21 @@ class SegmentLookup:
             check_crcs: check the CRCs of batches (column `isValid`).
             only_valid: treat batches with a wrong CRC as damaged, as a reader of records does.
         """
+        self.file.will_read(position, self._end)
+        return self.first_batches(
+            position, on_damage, next_offset=next_offset, check_crcs=check_crcs, only_valid=only_valid
+        )
+
+    def first_batches(
+        self,
+        position: int,
+        on_damage: Callable[[DamagedRange], None],
+        *,
+        next_offset: int | None = None,
+        check_crcs: bool = False,
+        only_valid: bool = False,
+    ) -> Iterator[Scanned]:
+        """Yield the headers of batches from `position` on, of which only a few are needed. See `batches`."""
         base_offset = self._segment.base_offset
         expected = base_offset if position == 0 else next_offset
         order = self._segment.offset_order(self.file, next_offset)
@@ -209,7 +224,7 @@ class SegmentLookup:
         start = self._search_start(lambda index: index.floor_of_position(position))
         next_offset, previous_end = self._segment.base_offset, None
         damaged: list[DamagedRange] = []
-        for scanned in self.batches(start, damaged.append, only_valid=True):
+        for scanned in self.first_batches(start, damaged.append, only_valid=True):
             if damaged:
                 break
             index = first_at_least(scanned.batches, "position", position)
@@ -230,7 +245,7 @@ class SegmentLookup:
         """
         start = self._search_start(lambda index: index.floor_of_position(position))
         boundary, previous_end = None, None
-        for scanned in self.batches(start, lambda _: None, only_valid=True):
+        for scanned in self.first_batches(start, lambda _: None, only_valid=True):
             count = scanned.batches.num_rows
             later = first_at_least(scanned.batches, "position", position + 1)
             if before := count if later is None else later:
@@ -269,7 +284,7 @@ class SegmentLookup:
         else:
             start, known_offset = after.position, after.next_offset
         next_offset = max(self._segment.base_offset, known_offset or 0)
-        for scanned in self.batches(start, damaged.append, next_offset=known_offset, only_valid=True):
+        for scanned in self.first_batches(start, damaged.append, next_offset=known_offset, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
             index = first_at_least(scanned.batches, "lastOffset", offset)
@@ -314,6 +329,6 @@ class SegmentLookup:
         """Rebuild the index as a broker's recovery does (Kafka: LogSegment.recover)."""
         builder = IndexBuilder(self._segment.base_offset, INDEX_INTERVAL_BYTES)
         with suppress(InvalidOffsetError):  # the entries before it are valid
-            for scanned in self.batches(0, lambda _: None, only_valid=True):
+            for scanned in self.first_batches(0, lambda _: None, only_valid=True):
                 builder.add(scanned.batches)
         return RebuiltOffsetIndex(builder.offsets, builder.positions)

@@ -33,9 +33,17 @@ class OffsetIndex:
     file: IndexFile
 
     @classmethod
-    def load(cls, path: str | None, base_offset: int, storage: Storage = LOCAL) -> OffsetIndex:
-        """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
-        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY, storage))
+    def load(
+        cls, path: str | None, base_offset: int, storage: Storage = LOCAL, at_most: int | None = None
+    ) -> OffsetIndex:
+        """Read the index at `path`. It is empty if `path` is None or the file does not exist.
+
+        Args:
+            path, storage: the file.
+            base_offset: of the segment.
+            at_most: read only so many of the last entries; None: all.
+        """
+        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY, storage, at_most))
 
     def __len__(self) -> int:
         return len(self.file)

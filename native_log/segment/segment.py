@@ -122,8 +122,8 @@ class LogSegment:
         limit = min(self.end_offset, self.base_offset + MAX_RELATIVE_OFFSET + 1)
         return OffsetOrder(max(self.base_offset, next_offset or 0), limit, file.fileno())
 
-    def load_offset_index(self) -> OffsetIndex:
-        return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage)
+    def load_offset_index(self, at_most: int | None = None) -> OffsetIndex:
+        return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage, at_most)
 
     def load_time_index(self) -> TimeIndex:
         return TimeIndex.load(self._path(self.time_index), self.base_offset, self.folder.storage)

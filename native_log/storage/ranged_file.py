@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FIRST_BYTES = 64 << 10
-"""What is fetched at first, and after a jump. A reader of a few records needs no more."""
+"""What is fetched at first of bytes that are read in order. A reader of a few records needs no more."""
+_LOOKUP_BYTES = 32 << 10
+"""What is fetched around bytes that nobody has announced, as for a lookup."""
 _GROWTH = 4
 MAX_RANGE_BYTES = 8 << 20
 """Sequential reads fetch ranges that grow up to this size."""
@@ -82,7 +84,10 @@ class RangedFile(AnonymousFile):
             self._cancel()
             if not is_sequential:
                 self._step = _FIRST_BYTES
-            self._submit(missing, max(end, min(self._limit, missing + self._step)))
+            if missing < self._limit:
+                self._submit(missing, max(end, min(self._limit, missing + self._step)))
+            else:
+                self._look_up(missing, end)
         if is_sequential:
             self._fetch_ahead(end)
         self._end = max(end, self._end if is_sequential else 0)
@@ -93,12 +98,25 @@ class RangedFile(AnonymousFile):
         while start < self._limit and len(self._ahead) < min(self._sequential_loads, RANGES_AHEAD):
             start = self._submit(start, min(self._limit, start + self._step))
 
+    def _look_up(self, position: int, end: int) -> None:
+        """Fetch bytes that are needed, and some around them."""
+        start = max(0, min(position, self.size_bytes - _LOOKUP_BYTES))
+        end = min(self.size_bytes, max(end, position + _LOOKUP_BYTES))
+        while start < end:
+            self._ahead.append(self._begin(start, min(end, start + MAX_RANGE_BYTES)))
+            start = self._ahead[-1][0].end_position
+        while self._ahead:
+            self._take()
+
     def _submit(self, position: int, end: int) -> int:
         """Begin to fetch a range, at most MAX_RANGE_BYTES of it. Return its end. The next one is larger."""
         end = min(end, position + MAX_RANGE_BYTES)
         self._step = min(self._step * _GROWTH, MAX_RANGE_BYTES)
-        self._ahead.append((FileRange(position, end), _pool().submit(self._fetch, position, end)))
+        self._ahead.append(self._begin(position, end))
         return end
+
+    def _begin(self, position: int, end: int) -> tuple[FileRange, Future[Buffer]]:
+        return FileRange(position, end), _pool().submit(self._fetch, position, end)
 
     def _take(self) -> None:
         """Wait for the first range that is on its way, and put it into memory."""

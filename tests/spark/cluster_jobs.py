@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -16,7 +17,7 @@ from kafkalog_spark import compact, retain, retention
 from kafkalog_spark.compaction import job, large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -106,8 +107,8 @@ def write_with_a_slow_attempt(spark: SparkSession, logs: str, flag: str) -> None
     save(some_rows(spark).mapInArrow(slow_down(iter, flag), SCHEMA), logs)
 
 
-def read_rows(spark: SparkSession, data: str) -> list[Any]:
-    read = spark.read.format("kafkalog").option("minPartitions", 8)
+def read_rows(spark: SparkSession, data: str, options: Mapping[str, str] = MappingProxyType({})) -> list[Any]:
+    read = spark.read.format("kafkalog").option("minPartitions", 8).options(**options)
     return sorted(
         map(list, read.load(data).selectExpr("topic", "partition", "offset", "hex(value)").collect())
     )

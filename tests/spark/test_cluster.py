@@ -13,6 +13,7 @@ import pytest
 import native_log
 from native_log.checkpoints.lock import LogDirLock
 from native_log.log.verification import verify_log
+from tests.builders.golden import DATA as TESTS_DATA
 from tests.contents import files
 from tests.retention.test_golden import arguments, copy
 
@@ -24,6 +25,8 @@ from .test_retain import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.spark
 
@@ -97,6 +100,13 @@ def test_reading(driver: Driver) -> None:
         for row in batch.to_pylist()
     ]
     assert driver.call(jobs.read_rows, DATA) == sorted(expected, key=lambda row: row[:3])
+
+
+@pytest.mark.object_store
+def test_reading_a_bucket(driver: Driver, s3: S3Server) -> None:
+    """The credentials are options. No executor sees the files, and no process has them in its environment."""
+    url = f"s3a://data/{Path(DATA).relative_to(TESTS_DATA).as_posix()}"
+    assert driver.call(jobs.read_rows, url, s3.options) == driver.call(jobs.read_rows, DATA)
 
 
 def test_compaction_of_large_logs(driver: Driver, tmp_path: Path) -> None:

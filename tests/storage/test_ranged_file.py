@@ -51,7 +51,7 @@ class Source:
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
-    for name, value in (("_FIRST_BYTES", 1 << 10), ("MAX_RANGE_BYTES", 64 << 10)):
+    for name, value in (("_FIRST_BYTES", 1 << 10), ("_LOOKUP_BYTES", 2 << 10), ("MAX_RANGE_BYTES", 64 << 10)):
         monkeypatch.setattr(ranged_file, name, value)
     monkeypatch.setattr(anonymous_file, "KEPT_BYTES", 32 << 10)
     for module in (ranged_file, anonymous_file):

@@ -68,7 +68,7 @@ def _first_in_slice(
     record_window: Window,
 ) -> int | None:
     with part.lookup(window, log.max_batch_bytes) as lookup:
-        for scanned in lookup.batches(part.start_position, on_damage):
+        for scanned in lookup.first_batches(part.start_position, on_damage):
             late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
             for index in pc.indices_nonzero(late).to_pylist():
                 batch = row(scanned.batches, index)

@@ -66,7 +66,7 @@ def last_batch_after_gap(log: LogState) -> LastBatch | None:
         place = lookup.find_offset(batch["baseOffset"] - 1)
         if place.position != position or place.next_offset >= batch["baseOffset"]:
             return None
-        header = next(lookup.batches(position, _ignore, next_offset=place.next_offset)).batches
+        header = next(lookup.first_batches(position, _ignore, next_offset=place.next_offset)).batches
         return LastBatch(
             lookup.file.path,
             position,
