@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from native_log.logdir import LogDir, PartitionDir
     from native_log.policies import CompactionPolicy
     from native_log.progress import PartitionProgress
+    from native_log.storage import StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ def compact(
     *,
     exclude_topics: str | Iterable[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
+    storage_options: StorageOptionsLike = None,
 ) -> pa.Table:
     """Compact logs as a broker's log cleaner does: keep only the newest record of each key.
 
@@ -89,6 +91,8 @@ def compact(
         dry_run: change nothing, and report what would be done.
         exclude_topics: topics to leave out, even if `topics` names them.
         on_progress: called with (steps done, total steps), from any thread.
+        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+            possible: see LogDir.
 
     Returns:
         One row for each partition (STATISTICS_SCHEMA), including partitions of skipped topics. A partition
@@ -105,7 +109,7 @@ def compact(
     request = compaction_request(topics, config)
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks)
+        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
         selected = select_to_compact(log_dir, request, exclude_topics)
         to_compact = selected.to_compact
         settings = LogConfig.parse(request.config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.compaction.statistics import GroupStatistics
@@ -204,18 +205,11 @@ def _filter(
 ) -> Rewritten | None:
     """Rewrite batches up to the first one that needs a verdict; None if the first one does."""
     judged = None if verdicts is None else verdicts.retained_last_offsets
-    try:
-        result = rewrite_file(
-            cursor.file.fileno(),
-            cursor.position,
-            cursor.end,
-            options,
-            judged=judged,
-            max_bytes=_OUTPUT_BYTES,
-            output_position=output_position,
-        )
-    except EOFError:
-        return None
+    rewrite_range = partial(
+        rewrite_file, options=options, judged=judged, max_bytes=_OUTPUT_BYTES, output_position=output_position
+    )
+    stop = cursor.stop(cursor.end - cursor.position)
+    result = cursor.file.read_by(rewrite_range, cursor.position, stop)
     if result.position == cursor.position:
         return None
     return replace(result, status="end", needed_bytes=0, damage=None)

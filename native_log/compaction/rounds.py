@@ -7,7 +7,6 @@ carries it out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.compaction.eligibility import CleanableRange, SegmentSizes, cleanable_range, group_segments
@@ -142,7 +141,7 @@ def find_cleanable_range(log: PartitionLog, config: LogConfig, now_ms: int) -> C
 
 def segment_sizes(segment: LogSegment) -> SegmentSizes:
     def size(name: str | None) -> int:
-        return 0 if name is None else Path(segment.directory, name).stat().st_size
+        return 0 if name is None else segment.folder.size_bytes(name)
 
     return SegmentSizes(
         segment.base_offset, segment.size_bytes, size(segment.index), size(segment.time_index)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
@@ -18,16 +18,17 @@ from native_log.checkpoints.partition_metadata import PARTITION_METADATA
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
 from native_log.segment.files import LOG, parse_file_name
-from native_log.storage import is_directory
+from native_log.storage import is_directory, path_of
 from native_log.storage.writing import removal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from native_log.logdir import LogDir
     from native_log.logdir.selection import PartitionSelection
+    from native_log.storage import Folder, Storage
 
+_STAGING = (STAGING_DIRECTORY, removal_name(Path(STAGING_DIRECTORY)).name)
 _OWN_PREFIX = ".kafkalog-"
 _FILES_WITHOUT_RECORDS = {*ROOT_FILES, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
 
@@ -46,17 +47,16 @@ class PossibleCopy:
     reason: str
 
 
-def leftovers(directory: Path) -> list[str]:
+def leftovers(directory: Folder) -> list[str]:
     """Return the paths that an erasure removes from a partition directory.
 
     These are files of segments that left the log or were written to replace others (`.deleted`, `.cleaned`,
     `.swap`), and the staging directories of an interrupted compaction.
     """
-    staging = directory / STAGING_DIRECTORY
-    folders = [str(folder) for folder in (staging, removal_name(staging)) if folder.exists()]
-    with os.scandir(directory) as entries:
-        files = [parse_file_name(entry.name) for entry in entries]
-    return sorted(folders + [str(directory / file.name) for file in files if file is not None and file.state])
+    names = directory.list()
+    found = [name for name in _STAGING if name in names]
+    found += [name for name in names if (file := parse_file_name(name)) is not None and file.state]
+    return sorted(f"{directory}/{name}" for name in found)
 
 
 def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:
@@ -64,7 +64,7 @@ def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:
     return [
         partition
         for directory in log_dir.directories
-        for partition in _split_by_name(_list_entries(directory.path)[0])[0]
+        for partition in _split_by_name(_list_entries(directory.folder)[0], directory.storage)[0]
         if partition.kind is not PartitionKind.NORMAL
     ]
 
@@ -82,10 +82,12 @@ def find_possible_copies(
     keys, paths = {partition.key for partition in searched}, {partition.path for partition in searched}
     for directory in log_dir.directories:
         root = directory.path
-        directories, files = _list_entries(root)
+        directories, files = _list_entries(directory.folder)
         # If a partition directory was given by its own path, the files next to it are not the user's concern.
         is_whole = root in log_dir.paths
-        partitions, others = _split_by_name(path for path in directories if path not in paths)
+        partitions, others = _split_by_name(
+            (path for path in directories if path not in paths), directory.storage
+        )
         for partition in partitions:
             if partition.kind is PartitionKind.NORMAL:
                 if partition.key in keys:
@@ -106,8 +108,8 @@ def find_possible_copies(
         if is_whole:
             for path in others:
                 if path.name != REMOTE_INDEX_CACHE and path not in log_dir.paths:
-                    yield from _unknown_directory(path)
-            yield from _unknown_files(None, files)
+                    yield from _unknown_directory(path, directory.storage)
+            yield from _unknown_files(None, files, directory.storage)
     for partition in searched:
         yield from _check_partition(log_dir, partition)
 
@@ -121,7 +123,7 @@ def _is_relevant(partition: PartitionDir, selection: PartitionSelection) -> bool
     return is_truncated and any(topic.startswith(partition.topic) for topic in topics)
 
 
-def _split_by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], list[Path]]:
+def _split_by_name(directories: Iterable[Path], storage: Storage) -> tuple[list[PartitionDir], list[Path]]:
     """Return the partition directories, recognized by their names, and the other directories."""
     partitions, others = [], []
     for path in directories:
@@ -129,7 +131,7 @@ def _split_by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], lis
         if name is None:
             others.append(path)
         else:
-            partitions.append(PartitionDir.from_name(path, name))
+            partitions.append(PartitionDir.from_name(path, name, storage))
     return partitions, others
 
 
@@ -140,14 +142,13 @@ def _uses_tiered_storage(partitions: Iterable[PartitionDir], others: Iterable[Pa
 
 
 def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[PossibleCopy]:
-    directories, files = _list_entries(partition.path)
-    staging = partition.path / STAGING_DIRECTORY
+    directories, files = _list_entries(partition.folder)
     for path in directories:
-        if path not in (staging, removal_name(staging)):
+        if path.name not in _STAGING:
             yield PossibleCopy(
                 partition, path, "a directory inside a partition directory, as an unfinished write leaves it"
             )
-    yield from _unknown_files(partition, files)
+    yield from _unknown_files(partition, files, partition.storage)
     start, first = log_dir.checkpoints(partition).log_start_offset, _first_offset(files)
     if start is not None and first is not None and start < first:
         reason = (
@@ -157,15 +158,17 @@ def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[Possi
         yield PossibleCopy(partition, partition.path, reason)
 
 
-def _unknown_directory(path: Path) -> Iterator[PossibleCopy]:
+def _unknown_directory(path: Path, storage: Storage) -> Iterator[PossibleCopy]:
     try:
-        if next(path.iterdir(), None) is not None:
+        if storage.list(str(path)):
             yield PossibleCopy(None, path, "not a partition directory; check what it contains")
     except OSError as error:
         yield PossibleCopy(None, path, f"it cannot be listed: {error.strerror}")
 
 
-def _unknown_files(partition: PartitionDir | None, files: Iterable[Path]) -> Iterator[PossibleCopy]:
+def _unknown_files(
+    partition: PartitionDir | None, files: Iterable[Path], storage: Storage
+) -> Iterator[PossibleCopy]:
     for path in files:
         name = path.name.removesuffix(".tmp")
         is_known = (
@@ -173,13 +176,15 @@ def _unknown_files(partition: PartitionDir | None, files: Iterable[Path]) -> Ite
             or name.startswith(_OWN_PREFIX)
             or parse_file_name(name) is not None
         )
-        if not is_known and _has_bytes(path):
+        if not is_known and _has_bytes(path, storage):
             yield PossibleCopy(partition, path, "not one of Kafka's files; check what it contains")
 
 
-def _has_bytes(path: Path) -> bool:
+def _has_bytes(path: Path, storage: Storage) -> bool:
     try:
-        return path.stat().st_size > 0
+        return storage.list(str(path.parent))[path.name].stat().st_size > 0
+    except KeyError:
+        return False
     except OSError as error:  # a symbolic link without a target, or to itself
         return error.errno not in (errno.ENOENT, errno.ELOOP)
 
@@ -189,9 +194,9 @@ def _first_offset(paths: Iterable[Path]) -> int | None:
     return min((f.offset for f in files if f is not None and f.kind == LOG and not f.state), default=None)
 
 
-def _list_entries(directory: Path) -> tuple[list[Path], list[Path]]:
+def _list_entries(directory: Folder) -> tuple[list[Path], list[Path]]:
     """Return the directories and the files in a directory, sorted by name."""
-    with os.scandir(directory) as entries:
-        names = sorted((entry.name, is_directory(entry)) for entry in entries)
-    directories = [directory / name for name, is_directory in names if is_directory]
-    return directories, [directory / name for name, is_directory in names if not is_directory]
+    path = path_of(directory.path)
+    names = sorted((name, is_directory(entry)) for name, entry in directory.list().items())
+    directories = [path / name for name, is_directory in names if is_directory]
+    return directories, [path / name for name, is_directory in names if not is_directory]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
     from native_log.logdir.selection import PartitionSelection
+    from native_log.storage import StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ def erase(
     how: Literal["drop", "tombstone"] = "drop",
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    storage_options: StorageOptionsLike = None,
 ) -> pa.Table:
     """Rewrite logs without the records that meet at least one of the conditions.
 
@@ -83,6 +85,8 @@ def erase(
             but the keys can still be read. Records without value and headers are not changed or reported.
         dry_run: change nothing, and report what would be erased.
         on_progress: called with (steps done, total steps), from any thread.
+        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+            possible: see LogDir.
 
     Returns:
         The report (ERASURE_SCHEMA). It contains the SHA-256 of keys, but no keys. A key that can be guessed,
@@ -98,7 +102,9 @@ def erase(
     selection = changeable_topics(topics, exclude_topics)
     run = _ErasureRun(RecordSelection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks, allow_empty=True)
+        log_dir = open_for_maintenance(
+            path, dry_run, locks, allow_empty=True, storage_options=storage_options
+        )
         selected = _select(log_dir, selection)
         progress = Progress(on_progress, len(selected))
         pool = ThreadPoolExecutor(max(1, min(available_cores(), len(selected))), "erase")
@@ -146,7 +152,7 @@ def _erase_partition(
     partition_progress = progress.partition()
     records, removed, rewritten = _table([]), _table([]), set[str]()
     try:
-        paths = leftovers(directory.path)
+        paths = leftovers(directory.folder)
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         removed = _table(

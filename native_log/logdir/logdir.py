@@ -150,7 +150,7 @@ class LogDir(InternalTables):
                 "replicas: expected longest, found merge, but copies with remote storage are not merged"
             )
         self.paths = _paths(path, more_paths, remote_storage)
-        options = StorageOptions.of(storage_options)
+        self.storage_options = options = StorageOptions.of(storage_options)
         self._is_local = storage in (None, LOCAL) and not has_urls(self.paths)
         remembering = UrlStorage(options)  # what was listed, for all directories
 

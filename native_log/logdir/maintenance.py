@@ -8,6 +8,7 @@ from native_log.arguments import path_list
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.write_session import WriteSession
 from native_log.errors import InvalidTopicError
+from native_log.logdir.discovery import local_paths
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from native_log.logdir.discovery import PartitionDir
     from native_log.policies import TopicFacts
+    from native_log.storage import StorageOptionsLike
 
 Policy = TypeVar("Policy")
 
@@ -29,8 +31,9 @@ def open_for_maintenance(
     locks: ExitStack,
     *,
     allow_empty: bool = False,
+    storage_options: StorageOptionsLike = None,
 ) -> LogDir:
-    """Open the log directories at `path`, and lock them unless `dry_run`.
+    """Open the log directories at `path`, and lock them unless `dry_run`. Those at URLs are read only.
 
     The logs end at their checkpointed high watermark.
 
@@ -39,11 +42,16 @@ def open_for_maintenance(
         dry_run: take no lock.
         locks: holds the locks until it is closed.
         allow_empty: raise no error if there is no partition to read.
+        storage_options: settings for paths that are URLs.
 
-    Raises LogDirInUseError, and the errors of LogDir.
+    Raises LogDirInUseError, NotALogDirError for a URL unless `dry_run`, and the errors of LogDir.
     """
     paths = path_list(path)
-    log_dir = LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
+    if not dry_run:
+        local_paths(paths)
+    log_dir = LogDir(
+        paths, high_watermark="checkpoint", allow_empty=allow_empty, storage_options=storage_options
+    )
     if dry_run:
         return log_dir
     for directory in log_dir.directories:

@@ -36,6 +36,7 @@ def try_compaction(
         {"min.cleanable.dirty.ratio": 0},
         now_ms,
         dry_run=True,
+        storage_options=log_dir.storage_options,
         exclude_topics=other_topics(log_dir, partitions),
         on_progress=on_progress,
     )
@@ -84,6 +85,7 @@ def try_retention(
         None,
         now_ms,
         dry_run=True,
+        storage_options=log_dir.storage_options,
         exclude_topics=other_topics(log_dir, partitions),
         on_progress=on_progress,
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from native_log.logdir import PartitionDir
     from native_log.policies import RetentionPolicy
     from native_log.retention.plan import RetentionPlan
+    from native_log.storage import StorageOptionsLike
 
 
 def retain(
@@ -36,6 +37,7 @@ def retain(
     *,
     exclude_topics: str | Iterable[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
+    storage_options: StorageOptionsLike = None,
 ) -> pa.Table:
     """Delete old segments as a broker does: by log start offset, then by size, then by time.
 
@@ -59,6 +61,8 @@ def retain(
         dry_run: change nothing, and report what would be done.
         exclude_topics: topics to leave out, even if `topics` names them.
         on_progress: called with (partitions planned, total partitions).
+        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+            possible: see LogDir.
 
     Returns:
         One row for each segment (RETENTION_SCHEMA). A partition that fails has one row that says why; the
@@ -72,14 +76,14 @@ def retain(
     request = Request.of(topics, config)
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks)
+        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
         selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         plans = []
         for planned, (directory, policy) in enumerate(zip(selected, decided, strict=True), 1):
             checkpoints = log_dir.checkpoints(directory)
             plan = plan_partition(
-                str(directory.path), directory.topic, directory.partition, checkpoints, policy, now
+                directory.folder, directory.topic, directory.partition, checkpoints, policy, now
             )
             if plan.is_interrupted and not dry_run:
                 plan = finish_and_plan(directory, checkpoints, policy, now)

@@ -7,7 +7,6 @@ out.
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,13 @@ from native_log.effective_config import SETTINGS_TYPE, settings_value
 from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.largest_timestamp import largest_timestamp_ms
+from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.discovery import join_names
 from native_log.outcomes import as_planned
 from native_log.policies import OVERRIDE, REMOTE, Exemption
 from native_log.retention.decisions import Candidate, Decision, decide
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
+from native_log.storage import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from native_log.log import PartitionCheckpoints
     from native_log.policies import RetentionPolicy
     from native_log.segment.segment import LogSegment
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -135,14 +137,14 @@ class RetentionPlan:
 
 
 def plan_partition(
-    path: str,
+    directory: str | Folder,
     topic: str,
     partition: int,
     checkpoints: PartitionCheckpoints,
     policy: RetentionPolicy,
     now_ms: int,
 ) -> RetentionPlan:
-    """Plan the retention of the partition directory `path`. Changes nothing and needs no lock.
+    """Plan the retention of a partition directory. Changes nothing and needs no lock.
 
     If a rule needs a segment's age, its time index is read. Batch headers are read only of segments that
     would be deleted by age. If the partition cannot be read, return a plan with `error`; nothing is raised.
@@ -151,11 +153,12 @@ def plan_partition(
         checkpoints: the partition's entries as LogDir.checkpoints returns them, with `live` set: nothing
             above the checkpointed high watermark is deleted.
     """
+    folder = folder_of(directory)
     try:
-        log = PartitionLog.open(path, topic=topic, partition=partition, checkpoints=checkpoints)
-        return _plan_log(log, policy, now_ms)
+        source = DirectorySource(folder.path, topic, partition, checkpoints, storage=folder.storage)
+        return _plan_log(PartitionLog(source.open()), policy, now_ms)
     except (KafkaLogError, OSError) as error:
-        return failed_plan(path, topic, partition, error)
+        return failed_plan(folder.path, topic, partition, error)
 
 
 def failed_plan(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
@@ -169,7 +172,9 @@ def _plan_log(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> Retent
     if no_local_segments is not None and policy.exemption is None and not policy.is_explicit:
         # The log start offset would move. Then a broker would delete the older segments in remote storage.
         policy = replace(policy, exemption=Exemption(REMOTE, f"{no_local_segments}; {OVERRIDE}"))
-    expired, is_interrupted = _scan_leftovers(str(log.path), now_ms - policy.config.file_delete_delay_ms)
+    expired, is_interrupted = _scan_leftovers(
+        log.state.source.folder, now_ms - policy.config.file_delete_delay_ms
+    )
     segments = decide_segments(log, policy, now_ms)
     count = sum(segment.is_deleted for segment in segments)
     keeps_any = count < len(segments)
@@ -232,7 +237,7 @@ def decide_segments(
     )
 
 
-def _scan_leftovers(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
+def _scan_leftovers(directory: Folder, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
     """Find leftover files of segments.
 
     Returns:
@@ -240,18 +245,19 @@ def _scan_leftovers(directory: str, expired_before_ms: int) -> tuple[tuple[str, 
         was interrupted.
     """
     expired, is_interrupted = [], False
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if not entry.name.endswith((DELETED, CLEANED, SWAP)):
-                continue
-            file = parse_file_name(entry.name)
-            if file is None:
-                continue
-            if file.state != DELETED:
-                is_interrupted = True
-            # The inode's change time is the time of the rename.
-            elif entry.stat().st_ctime_ns // 1_000_000 <= expired_before_ms:
-                expired.append(entry.name)
+    for name, entry in directory.list().items():
+        if not name.endswith((DELETED, CLEANED, SWAP)):
+            continue
+        file = parse_file_name(name)
+        if file is None:
+            continue
+        if file.state != DELETED:
+            is_interrupted = True
+            continue
+        state = entry.stat()
+        # The inode's change time is the time of the rename. Objects have none.
+        if getattr(state, "st_ctime_ns", state.st_mtime_ns) // 1_000_000 <= expired_before_ms:
+            expired.append(name)
     return tuple(sorted(expired)), is_interrupted
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.log import PartitionLog
+    from native_log.storage import StorageOptionsLike
 
 DELETION_SCHEMA = pa.schema(
     {
@@ -42,6 +43,8 @@ def delete_records(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     offsets: Mapping[tuple[str, int], int],
     dry_run: bool = False,
+    *,
+    storage_options: StorageOptionsLike = None,
 ) -> pa.Table:
     """Delete the records below an offset of each partition by moving its log start offset there.
 
@@ -53,6 +56,8 @@ def delete_records(
         offsets: by (topic, partition), the first offset to keep; -1: the high watermark. A log that already
             starts there, or later, is not changed.
         dry_run: change nothing, and report what would be done.
+        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+            possible: see LogDir.
 
     Returns:
         One row for each partition (DELETION_SCHEMA).
@@ -75,7 +80,7 @@ def delete_records(
     rows: list[tuple[object, ...]] = []
     new_starts: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks)
+        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
         for (topic, partition), offset in sorted(requested.items()):
             log = log_dir.partition(topic, partition)
             start = max(log.log_start_offset, _resolve_offset(log, offset))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, OffsetOrder, Scanned
+from native_log.segment.files import LOG, MAX_OFFSET, file_name
 from native_log.segment.scan import Batch, int64s, row, scan_file
 from native_log.storage import Window
 
@@ -165,8 +166,22 @@ def damaged_range(
         search.end if next_batch is None else next_batch.position,
         damage.offset if expected_offset is None else expected_offset,
         None if next_batch is None else next_batch.base_offset,
-        damage.message,
+        damage.message + _overlap(search, damage, order),
         damage.kind,
+    )
+
+
+def _overlap(search: BatchSearch, damage: Damage, order: OffsetOrder) -> str:
+    """Return what to add to the message if the batch is whole, and the next segment has its offsets, too."""
+    if damage.kind != "order" or not search.has_valid_crc(damage.position):
+        return ""
+    last = search.last_offset(damage.position)
+    if last is None or last < order.end_offset or order.end_offset == MAX_OFFSET:
+        return ""
+    other = f"{search.file.path.rpartition('/')[0]}/{file_name(order.end_offset, LOG)}"
+    return (
+        f"; {other} begins with offset {order.end_offset}: the segments overlap. If this is a copy, it was "
+        "made without deleting the files that a broker has replaced (aws s3 sync without --delete)"
     )
 
 

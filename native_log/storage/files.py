@@ -128,6 +128,11 @@ class Folder:
         with self.storage.open(f"{self.path}/{name}", follow_link=follow_link) as file:
             return file.read(0, file.size_bytes)
 
+    def size_bytes(self, name: str) -> int:
+        """Return the size of a file in bytes. Raises as Storage.open."""
+        with self.storage.open(f"{self.path}/{name}") as file:
+            return file.size_bytes
+
     def has(self, name: str) -> bool:
         """Return whether there is a file or a folder with that name."""
         return self.storage.exists(f"{self.path}/{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
 from native_log.segment.files import file_name
 from tests.builders.batches import batch
+from tests.builders.copies import batches, rows_of, write_copy
 from tests.builders.legacy import message, wrapper
 from tests.builders.logs import write_log
 from tests.contents import offsets
@@ -363,3 +365,21 @@ def test_verify_names_the_index_of_a_swapped_segment(tmp_path: Path) -> None:
         problem.path for problem in verify_log(PartitionLog.open(path)) if problem.kind == "offset-index"
     ]
     assert paths == [f"{path}/{file_name(0, 'index')}.swap"]
+
+
+def test_a_copy_with_segments_before_and_after_a_compaction(tmp_path: Path) -> None:
+    """aws s3 sync without --delete leaves the segments that a broker has replaced by a larger one."""
+    whole = batches(0, 12)
+    write_copy(tmp_path / "before", whole, rolls=[9, 18])
+    write_copy(tmp_path / "after", whole, rolls=[27])
+    copy = tmp_path / "before" / "t-0"
+    shutil.copytree(tmp_path / "after" / "t-0", copy, dirs_exist_ok=True)
+    log = LogDir(tmp_path / "before").partition("t", 0)
+    expected = (
+        f"{copy}/00000000000000000000.log, position 525.*{copy}/00000000000000000009.log begins with offset 9"
+        ": the segments overlap.*without --delete"
+    )
+    with pytest.raises(CorruptRecordError, match=expected):
+        log.read().read_all()
+    found = offsets(log.read(columns=["offset"], mode="dropMalformed"))
+    assert found == [offset for offset, _ in rows_of(whole)]

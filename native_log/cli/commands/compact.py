@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from native_log.cli import changes
-from native_log.cli.options import paths_argument, topics_options
+from native_log.cli.options import paths_argument, storage_option, topics_options
 from native_log.sizes import format_count
 from native_log.system import current_ms
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Keep only the newest record of each key.")
 @paths_argument
+@storage_option
 @topics_options("topics with the policy compact, or compacted before")
 @changes.settings_options
 @changes.confirmation_options
 def compact(
     paths: tuple[str, ...],
+    storage_options: dict[str, str],
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     conf: Any,
@@ -60,6 +62,7 @@ def compact(
             dry_run,
             exclude_topics=exclude_topics,
             on_progress=report,
+            storage_options=storage_options,
         )
 
     changes.carry_out(

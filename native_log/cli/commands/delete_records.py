@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from native_log.cli import changes
-from native_log.cli.options import MAX_LONG, paths_argument
+from native_log.cli.options import MAX_LONG, paths_argument, storage_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
 
 @click.command("delete-records", short_help="Delete the records below an offset.")
 @paths_argument
+@storage_option
 @click.option(
     "--offset",
     "offsets",
@@ -44,7 +45,9 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
     help="The new log start offset; -1: the high watermark (may be repeated).",
 )
 @changes.confirmation_options
-def delete_records(paths: tuple[str, ...], offsets: Any, **confirmation: bool) -> None:
+def delete_records(
+    paths: tuple[str, ...], storage_options: dict[str, str], offsets: Any, **confirmation: bool
+) -> None:
     """Delete the records below an offset: the log start offset moves there.
 
     The next `kafkalog retain` deletes segments that are completely below it.
@@ -56,7 +59,7 @@ def delete_records(paths: tuple[str, ...], offsets: Any, **confirmation: bool) -
         raise click.UsageError("expected one --offset for each partition, found several")
 
     def job(dry_run: bool, _: Callable[[int, int], None]) -> pa.Table:
-        return run(paths, new_starts, dry_run)
+        return run(paths, new_starts, dry_run, storage_options=storage_options)
 
     changes.carry_out(
         job,

@@ -14,6 +14,7 @@ from native_log.cli.options import (
     key_bytes,
     key_encoding_option,
     paths_argument,
+    storage_option,
     topics_options,
 )
 from native_log.sizes import format_count
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Rewrite logs without the records of given keys.")
 @paths_argument
+@storage_option
 @topics_options("all topics except internal ones")
 @click.option("--key", "-k", "keys", multiple=True, help="Erase records with this key (may be repeated).")
 @click.option(
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 @changes.confirmation_options
 def erase(
     paths: tuple[str, ...],
+    storage_options: dict[str, str],
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     keys: tuple[str, ...],
@@ -92,6 +95,7 @@ def erase(
             how="tombstone" if tombstone else "drop",
             dry_run=dry_run,
             on_progress=report,
+            storage_options=storage_options,
         )
 
     changes.carry_out(

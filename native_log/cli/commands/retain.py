@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from native_log.cli import changes
-from native_log.cli.options import paths_argument, topics_options
+from native_log.cli.options import paths_argument, storage_option, topics_options
 from native_log.sizes import format_count
 from native_log.system import current_ms
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Delete old segments.")
 @paths_argument
+@storage_option
 @topics_options("all topics except internal and compacted ones")
 @changes.settings_options
 @changes.confirmation_options
 def retain(
     paths: tuple[str, ...],
+    storage_options: dict[str, str],
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     conf: Any,
@@ -57,6 +59,7 @@ def retain(
             dry_run,
             exclude_topics=exclude_topics,
             on_progress=report,
+            storage_options=storage_options,
         )
 
     changes.carry_out(
