@@ -90,7 +90,7 @@ class ObjectBucket:
         """See Bucket."""
         options: Any = {"range": (position, end)}
         if file.version.startswith(_ETAG):
-            options["if_match"] = file.version.removeprefix(_ETAG)
+            options["if_match"] = f'"{file.version.removeprefix(_ETAG)}"'
 
         def get() -> Buffer:
             found = self._obstore.get(self._store, key, options=options)
@@ -152,7 +152,7 @@ _ETAG = "etag:"
 def _remote_file(meta: Any) -> RemoteFile:
     changed: datetime = meta["last_modified"]
     mtime_ns = int(changed.timestamp()) * 1_000_000_000  # listings and headers differ in fractions
-    # A gateway over plain files has empty ETags.
-    etag = (meta.get("e_tag") or "").strip()
-    version = f"{_ETAG}{etag}" if etag.strip('"') else f"{meta['size']}-{mtime_ns}"
+    # A gateway over plain files has empty ETags. Azure's listings leave out the quotation marks.
+    etag = (meta.get("e_tag") or "").strip(' "')
+    version = f"{_ETAG}{etag}" if etag else f"{meta['size']}-{mtime_ns}"
     return RemoteFile(meta["size"], version, mtime_ns)

@@ -1,0 +1,63 @@
+"""Azure Blob Storage, Google Cloud Storage and HDFS give the same rows as a disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import LogDir
+from tests.builders.golden import GOLDEN
+from tests.contents import everything_in
+
+from . import servers
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .servers import Store
+
+pytestmark = pytest.mark.object_store
+
+FIXTURES = ("whole-broker", "txn", "plain-zstd", "corrupt-bitflip-body", "crash")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some of the golden directories."""
+    folder = tmp_path_factory.mktemp("golden")
+    for name in FIXTURES:
+        shutil.copytree(GOLDEN / "kafka-4.1" / name / "data", folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["azure", "gcs", "hdfs"])
+def store(
+    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    reason = servers.unavailable_reason(request.param)
+    if reason is not None:
+        stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_S3") == "1" else pytest.skip
+        stop(f"{request.param} cannot run here: {reason}")
+    scratch = tmp_path_factory.mktemp(request.param)
+    running: contextlib.AbstractContextManager[Store] = getattr(servers, request.param)(folder, scratch)
+    with running as store:
+        yield store
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_directories(store: Store, folder: Path, name: str) -> None:
+    local = LogDir(folder / name, high_watermark="checkpoint")
+    for url in store.urls:
+        remote = LogDir(f"{url}/{name}", high_watermark="checkpoint", storage_options=store.options)
+        for found, expected in zip(everything_in(remote), everything_in(local), strict=True):
+            assert found == expected
+
+
+def test_a_folder_that_does_not_exist(store: Store) -> None:
+    with pytest.raises(FileNotFoundError, match="no such directory"):
+        LogDir(f"{store.urls[0]}/nothing", storage_options=store.options)
