@@ -29,7 +29,7 @@ demo: install java ## read a broker-written sample with Spark and print its rows
 PARALLEL ?= -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint install ## lint, and the tests that need no Java: a few minutes
-	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not spark and not connect and not broker' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not spark and not connect and not broker and not object_store' $(PYTEST_ARGS)
 
 test: install java ## the whole test suite, with Spark and real brokers
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)

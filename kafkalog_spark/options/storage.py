@@ -35,9 +35,14 @@ _S3A_PROVIDERS = {
     "WebIdentityTokenFileCredentialsProvider": False,
 }
 """The classes that mean what is done anyway, and whether they sign no request."""
-_AZURE_OAUTH = {
-    "client.id": "azure_storage_client_id",
-    "client.secret": "azure_storage_client_secret",
+_AZURE = {
+    "account.key": "azure_storage_account_key",
+    "account.auth.type": "",
+    "account.oauth2.client.id": "azure_storage_client_id",
+    "account.oauth2.client.secret": "azure_storage_client_secret",
+    "account.oauth2.client.endpoint": "azure_storage_tenant_id",
+    "sas.fixed.token": "azure_storage_sas_key",
+    "sas": "azure_storage_sas_key",
 }
 _GOOGLE_KEY_FILES = (
     "google.cloud.auth.service.account.json.keyfile",
@@ -115,27 +120,26 @@ def _s3a(name: str, value: str) -> dict[str, str]:
 
 
 def _azure(name: str, value: str) -> dict[str, str]:
-    """Return the meaning of an option without `fs.azure.`, which may end with an account."""
-    match = re.fullmatch(r"(.+?)(?:\.(?:([^.]+)\.)?([^.]+)\.(?:dfs|blob)\.core\.windows\.net)?", name)
-    assert match is not None
-    kind, container, account = match.groups()
-    scope = f"{container}@{account}" if container else account
-    found: dict[str, str] = {}
-    if kind == "account.key":
-        found["azure_storage_account_key"] = value
-    elif kind in ("sas.fixed.token", "sas"):
-        found["azure_storage_sas_key"] = value
-    elif kind == "account.oauth2.client.endpoint":
+    """Return the meaning of an option without `fs.azure.`, which may end with a container and an account.
+
+    Raises OptionError for credentials of a class of Java.
+    """
+    name = re.sub(r"\.(dfs|blob)\.core\.windows\.net$", "", name)
+    kind = next((kind for kind in _AZURE if name == kind or name.startswith(f"{kind}.")), None)
+    if kind is None:
+        return {}
+    if kind == "account.auth.type":
+        if value.lower() == "custom":
+            raise OptionError(
+                "fs.azure.account.auth.type: Custom names a class of Java, which Python cannot use; name a "
+                f"function module:function in {CREDENTIAL_PROVIDER}"
+            )
+        return {}
+    if kind == "account.oauth2.client.endpoint":
         tenant = re.match(r"https://[^/]+/([^/]+)/", value)
-        if tenant is not None:
-            found["azure_storage_tenant_id"] = tenant[1]
-    elif kind.startswith("account.oauth2.") and kind.removeprefix("account.oauth2.") in _AZURE_OAUTH:
-        found[_AZURE_OAUTH[kind.removeprefix("account.oauth2.")]] = value
-    elif kind == "account.auth.type" and value.lower() == "custom":
-        raise OptionError(
-            "fs.azure.account.auth.type: Custom names a class of Java, which Python cannot use; name a "
-            f"function module:function in {CREDENTIAL_PROVIDER}"
-        )
+        value = tenant[1] if tenant else value
+    found = {_AZURE[kind]: value}
+    scope = name.removeprefix(kind).removeprefix(".").replace(".", "@")
     return _with_scope(scope, found) if scope else found
 
 

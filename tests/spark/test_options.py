@@ -10,6 +10,7 @@ from kafkalog_spark.options.names import READ_OPTIONS, correct_spelling
 from kafkalog_spark.options.read import UNSUPPORTED, ReadOptions, parse_read_options
 from kafkalog_spark.options.topics import AllTopics, Assign, Subscribe, SubscribePattern
 from kafkalog_spark.read.offsets import Earliest, GlobalTimestamp, Latest, SpecificOffsets, SpecificTimestamps
+from native_log.storage import StorageOptions
 
 
 def parse(**options: str) -> ReadOptions:
@@ -46,6 +47,7 @@ def test_defaults() -> None:
         max_batch_bytes=256 * 1024 * 1024,
         replicas="longest",
         remote={},
+        storage_options=StorageOptions(),
     )
 
 

@@ -1,0 +1,134 @@
+"""Options of object stores by Hadoop's names."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.options.storage import is_secret, parse_storage_options
+from native_log.storage import StorageOptions
+
+
+def values(options: dict[str, str], url: str) -> dict[str, str]:
+    return StorageOptions(parse_storage_options(options)).values(url)
+
+
+def test_s3() -> None:
+    options = {
+        "fs.s3a.access.key": "A",
+        "fs.s3a.secret.key": "S",
+        "fs.s3a.session.token": "T",
+        "fs.s3a.endpoint": "minio:9000",
+        "FS.S3A.Endpoint.Region": "eu-west-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.fast.upload": "true",
+        "path": "s3a://b/x",
+    }
+    assert parse_storage_options(options) == {
+        "aws_access_key_id": "A",
+        "aws_secret_access_key": "S",
+        "aws_session_token": "T",
+        "aws_endpoint": "http://minio:9000",
+        "aws_region": "eu-west-1",
+        "aws_virtual_hosted_style_request": "false",
+        "allow_http": "true",
+    }
+
+
+def test_an_endpoint_that_is_not_encrypted_by_itself() -> None:
+    assert parse_storage_options({"fs.s3a.endpoint": "http://minio"}) == {
+        "aws_endpoint": "http://minio",
+        "allow_http": "true",
+    }
+    assert parse_storage_options({"fs.s3a.endpoint": "minio"}) == {"aws_endpoint": "https://minio"}
+
+
+def test_one_bucket() -> None:
+    options = {
+        "fs.s3a.access.key": "A",
+        "fs.s3a.endpoint.region": "r",
+        "fs.s3a.bucket.backup.access.key": "B",
+        "fs.s3a.bucket.backup.endpoint": "minio",
+        "fs.s3a.bucket.backup.connection.ssl.enabled": "false",
+    }
+    assert values(options, "s3a://other/x") == {"aws_access_key_id": "A", "aws_region": "r"}
+    assert values(options, "s3a://backup/x") == {
+        "aws_access_key_id": "B",
+        "aws_region": "r",
+        "aws_endpoint": "http://minio",
+        "allow_http": "true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider", {}),
+        ("org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider", {"aws_skip_signature": "true"}),
+        ("software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider, a.b.C", None),
+        ("com.example.OurProvider", None),
+    ],
+)
+def test_classes_that_provide_credentials(names: str, expected: dict[str, str] | None) -> None:
+    options = {"fs.s3a.aws.credentials.provider": names}
+    if expected is not None:
+        assert parse_storage_options(options) == expected
+        return
+    with pytest.raises(OptionError, match=r"is a class of Java.*credentialProvider"):
+        parse_storage_options(options)
+
+
+def test_azure() -> None:
+    host = "dfs.core.windows.net"
+    options = {
+        f"fs.azure.account.key.one.{host}": "K1",
+        f"fs.azure.sas.fixed.token.box.two.{host}": "S2",
+        f"fs.azure.account.oauth2.client.id.three.{host}": "I3",
+        f"fs.azure.account.oauth2.client.secret.three.{host}": "C3",
+        f"fs.azure.account.oauth2.client.endpoint.three.{host}": "https://login.microsoftonline.com/t3/oauth2/token",
+        f"fs.azure.account.auth.type.three.{host}": "OAuth",
+    }
+    assert values(options, f"abfss://c@one.{host}/x") == {"azure_storage_account_key": "K1"}
+    assert values(options, f"abfss://box@two.{host}/x") == {"azure_storage_sas_key": "S2"}
+    assert values(options, f"abfss://c@two.{host}/x") == {}
+    assert values(options, f"abfss://c@three.{host}/x") == {
+        "azure_storage_client_id": "I3",
+        "azure_storage_client_secret": "C3",
+        "azure_storage_tenant_id": "t3",
+    }
+    assert parse_storage_options({"fs.azure.account.key": "K"}) == {"azure_storage_account_key": "K"}
+    with pytest.raises(OptionError, match="credentialProvider"):
+        parse_storage_options({"fs.azure.account.auth.type": "Custom"})
+
+
+def test_google_and_names_of_polars() -> None:
+    assert parse_storage_options(
+        {
+            "google.cloud.auth.service.account.json.keyfile": "/key.json",
+            "aws_region": "r",
+            "credentialProvider": "m:f",
+        }
+    ) == {"google_service_account": "/key.json", "aws_region": "r", "credential_provider": "m:f"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fs.s3a.secret.key", True),
+        ("fs.s3a.bucket.b.session.token", True),
+        ("fs.s3a.endpoint", False),
+        ("fs.azure.account.key.one.dfs.core.windows.net", True),
+        ("fs.azure.account.oauth2.client.secret", True),
+        ("fs.azure.sas.fixed.token.box.two.dfs.core.windows.net", True),
+        ("fs.azure.account.oauth2.client.id", False),
+        ("aws_access_key_id", True),
+        ("aws_region", False),
+        ("azure_storage_sas_key", True),
+        ("google_service_account_key", True),
+        ("google_service_account", False),
+        ("subscribe", False),
+    ],
+)
+def test_secrets_are_known_by_name(name: str, expected: bool) -> None:
+    assert is_secret(name) is expected
