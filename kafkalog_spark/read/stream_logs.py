@@ -13,6 +13,7 @@ from kafkalog_spark.read.plan import partitions_to_read
 from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.storage import Storages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,6 +65,7 @@ class StreamLogs:
             high_watermark=options.high_watermark,
             max_batch_bytes=options.max_batch_bytes,
             replicas=options.replicas,
+            storages=Storages(options.storage_options),
         )
         self.logs: dict[TopicPartition, LiveLog | LiveMergedLog] = {}
         self.replacements: dict[TopicPartition, Replacement] = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
+    from native_log.storage import Storages
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ def follow_partition(
     *,
     high_watermark: HighWatermark,
     max_batch_bytes: int,
+    storages: Storages,
 ) -> FollowedLogDir:
     """Follow one partition: see PartitionLog.follow. Several copies are merged."""
     log_dir = LiveLogDir(
@@ -37,6 +39,7 @@ def follow_partition(
         high_watermark=high_watermark,
         max_batch_bytes=max_batch_bytes,
         replicas="merge" if len(copies) > 1 else "longest",
+        storages=storages,
     )
     starts = {} if start_offset is None else {copies[0].key: start_offset}
     return FollowedLogDir(log_dir, lambda _topic, _partition: True, starts, isolation_level, options)
@@ -108,7 +111,7 @@ class FollowedLogDir:
     def new_directories(self) -> list[str]:
         """See FollowedLogs."""
         directories, self._new_directories = self._new_directories, []
-        return directories
+        return [directory for directory in directories if self._log_dir.is_local(directory)]
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See FollowedLogs."""
@@ -119,7 +122,7 @@ class FollowedLogDir:
             try:
                 yield from follower.read(columns)
             except FileNotFoundError:
-                if follower.log.path.is_dir():
+                if follower.log.log.state.source.folder.exists():
                     raise
                 # The next refresh finds out that the partition was removed.
 

@@ -14,15 +14,14 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.directory_state import DirectoryState
-from native_log.storage import path_version
+from native_log.storage import LOCAL, listed_files, path_of, path_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
     from native_log.logdir.remote_starts import RemoteStarts
-    from native_log.storage import FileVersion
+    from native_log.storage import FileVersion, Folder, ListedFile
 
 _FIELDS = {
     REPLICATION_OFFSET_CHECKPOINT: "high_watermarks",
@@ -40,14 +39,20 @@ class LiveDirectory:
     """
 
     def __init__(
-        self, path: Path, now_ns: Callable[[], int], remote_starts: RemoteStarts | None = None
+        self, folder: Folder, now_ns: Callable[[], int], remote_starts: RemoteStarts | None = None
     ) -> None:
-        """Read the state of the log directory `path`. See DirectoryState.read."""
+        """Read the state of a log directory. See DirectoryState.read."""
         self._now_ns = now_ns
+        path = path_of(folder.path)
         self._root_version: FileVersion | None = None
+        self._versions: dict[str, FileVersion | None] = {}
+        self._listed: dict[str, ListedFile] = {}
         # The versions are taken before the files are read, so that a later change is noticed.
-        self._versions = {name: path_version(path / name, self._now_ns) for name in _FIELDS}
-        self.state = DirectoryState.read(path, remote_starts)
+        if folder.storage is LOCAL:
+            self._versions = {name: path_version(path / name, self._now_ns) for name in _FIELDS}
+        else:
+            self._listed = listed_files(folder)
+        self.state = DirectoryState.read(path, remote_starts, folder.storage)
 
     def refresh(self) -> bool:
         """Bring the state up to date, and return whether it has changed.
@@ -56,6 +61,8 @@ class LiveDirectory:
         directory does not exist any more; KafkaLogError; OSError.
         """
         before, path = self.state, self.state.path
+        if before.storage is not LOCAL:
+            return self._refresh_by_listing()
         state = replace(before, lock_holder=lock_holder(path), checkpoints=self._checkpoints())
         root = path_version(path, self._now_ns)
         if root is None or root != self._root_version or before.unfinished is not None:
@@ -71,12 +78,22 @@ class LiveDirectory:
         self.state = state
         return True
 
+    def _refresh_by_listing(self) -> bool:
+        before, listed = self.state, listed_files(self.state.folder)
+        if listed == self._listed:
+            return False
+        self.state = DirectoryState.read(before.path, before.remote_starts, before.storage)
+        self._listed = listed
+        return self.state != before
+
     def refresh_unfinished(self) -> bool:
         """Look for a write that began after the last refresh, and return whether there is one.
 
         The logs that were refreshed in between may contain a part of it.
         """
         path = self.state.path
+        if self.state.storage is not LOCAL:
+            return False  # nothing commits there
         if self.state.unfinished is not None or not (path / WRITE_INTENT).exists():
             return False
         self.state = replace(self.state, unfinished=WriteIntent.read(path))

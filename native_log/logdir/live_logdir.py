@@ -20,12 +20,12 @@ from native_log.logdir.catalog import (
     copies_among,
     open_copy_of,
 )
-from native_log.logdir.discovery import find_partitions, local_paths
+from native_log.logdir.discovery import find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.storage import Folder, file_version
+from native_log.storage import LOCAL, Storages, file_version, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class _OpenCopy:
         try:
             return self.log.read_files() or self.state is not self.directory.state
         except FileNotFoundError:
-            if self.log.path.is_dir():
+            if self.partition.folder.exists():
                 raise
             return None
 
@@ -109,12 +109,14 @@ class LiveLogDir:
         high_watermark: HighWatermark = "auto",
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         replicas: Replicas = "longest",
+        storages: Storages | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Find the partitions.
 
         Args:
             paths, include_deleted, high_watermark, max_batch_bytes, replicas: see LogDir.
+            storages: have the paths; None: URLs are read with the credentials of the environment.
             now_ns: the clock, in epoch ns.
 
         Raises:
@@ -124,7 +126,8 @@ class LiveLogDir:
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self.paths = local_paths(paths)
+        self.paths = readable_paths(paths)
+        self._storages = storages or Storages(None)
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
@@ -139,8 +142,11 @@ class LiveLogDir:
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
-        remote_starts = RemoteStarts(Folder(str(path)) for path in log_dirs)
-        self._directories = {path: LiveDirectory(path, now_ns, remote_starts) for path in log_dirs}
+        folders = {path: self._storages.folder(path) for path in log_dirs}
+        remote_starts = RemoteStarts(folders.values())
+        self._directories = {
+            path: LiveDirectory(folder, now_ns, remote_starts) for path, folder in folders.items()
+        }
         self._select()
 
     def __repr__(self) -> str:
@@ -150,6 +156,10 @@ class LiveLogDir:
     def directories(self) -> tuple[Path, ...]:
         """The log directories."""
         return tuple(self._directories)
+
+    def is_local(self, directory: str) -> bool:
+        """Return whether one of the directories is on the local file system."""
+        return self._storages.are_local([path_of(directory)])
 
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic, internal topics included, sorted."""
@@ -248,16 +258,20 @@ class LiveLogDir:
         for path in self.paths:
             before, is_stale = self._discoveries.get(path), path not in self._versions
             version = None
+            folder = self._storages.folder(path)
             if before is None:
-                discovery = self._given[path] = find_partitions(path)
+                discovery = self._given[path] = find_partitions(path, storage=folder.storage)
             elif before.is_partition:
-                discovery = replace(before, partitions=self._given[path].partitions if path.is_dir() else ())
+                discovery = replace(
+                    before, partitions=self._given[path].partitions if folder.exists() else ()
+                )
             else:
-                now_ns = self._now_ns()
-                version = file_version(path.stat(), now_ns)
-                if version is not None and version == self._versions.get(path):
-                    continue
-                discovery = find_partitions(path, before)
+                if folder.storage is LOCAL:
+                    now_ns = self._now_ns()
+                    version = file_version(path.stat(), now_ns)
+                    if version is not None and version == self._versions.get(path):
+                        continue
+                discovery = find_partitions(path, before, folder.storage)
             self._versions[path] = version
             if is_stale or discovery != before:
                 self._discoveries[path] = discovery
@@ -345,7 +359,9 @@ class LiveLogDir:
         directory = self._directories[partition.path.parent]
         state = directory.state
         checkpoints = self._checkpoints(partition, state)
-        source = DirectorySource(str(partition.path), *partition.key, checkpoints, self._max_batch_bytes)
+        source = DirectorySource(
+            str(partition.path), *partition.key, checkpoints, self._max_batch_bytes, partition.storage
+        )
         log = LiveLog(source, now_ns=self._now_ns)
         if directory.refresh_unfinished():
             # The log may contain a part of a write that began since the last refresh.

@@ -49,7 +49,7 @@ from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL, Folder, StorageOptions, UrlPath, UrlStorage, has_urls
+from native_log.storage import Storages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from native_log.log.tiers.detection import RemoteLayout
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.policies import Gaps, TopicFacts
-    from native_log.storage import Storage, StorageOptionsLike
+    from native_log.storage import Storage, StorageOptions, StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class LogDir(InternalTables):
         path, more_paths: log directories or single partition directories, as strings or paths, or one list of
             them. `file:/p` means /p, and `~` means the home directory. For a single partition directory, the
             checkpoints in its parent directory apply. URLs (`s3://bucket/cluster1`) can be read, but not
-            changed or followed.
+            changed.
         include_deleted: also read `-delete` and `-stray` directories, under the topic in their name (which is
             truncated if it is long). They have no checkpointed offsets.
         high_watermark: where logs end. "auto": at the checkpointed high watermark while a broker holds the
@@ -150,14 +150,9 @@ class LogDir(InternalTables):
                 "replicas: expected longest, found merge, but copies with remote storage are not merged"
             )
         self.paths = _paths(path, more_paths, remote_storage)
-        self.storage_options = options = StorageOptions.of(storage_options)
-        self._is_local = storage in (None, LOCAL) and not has_urls(self.paths)
-        remembering = UrlStorage(options)  # what was listed, for all directories
-
-        def folder(location: Path) -> Folder:
-            found = remembering if isinstance(location, UrlPath) else LOCAL
-            return Folder(str(location), found if storage is None else storage)
-
+        self._storages = Storages(storage_options, storage)
+        self._is_local = self._storages.are_local(self.paths)
+        folder = self._storages.folder
         self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
@@ -174,7 +169,7 @@ class LogDir(InternalTables):
         remote_starts = RemoteStarts(map(folder, log_dirs))
         self._remote: RemoteLogs | None = None
         if remote_storage is not None:
-            self._remote = remote_storage.find_logs(list(map(folder, log_dirs)), options)
+            self._remote = remote_storage.find_logs(list(map(folder, log_dirs)), self.storage_options)
             if self._is_remote_alone:
                 discoveries = self._remote.discover()
                 log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
@@ -298,6 +293,11 @@ class LogDir(InternalTables):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _written=set())
+
+    @property
+    def storage_options(self) -> StorageOptions:
+        """The settings for paths that are URLs."""
+        return self._storages.options
 
     @property
     def directories(self) -> tuple[DirectoryState, ...]:
@@ -445,7 +445,7 @@ class LogDir(InternalTables):
                 return self._open(self._copies[key][0])  # raises its error
             source = self._joined[key] = merge(logs, ends, self.explain_gaps(*key))
         merged = PartitionLog(source.open())
-        return merged.followed_by(self._follower(self._copies[key])) if self._is_local else merged
+        return merged.followed_by(self._follower(self._copies[key]))
 
     def _open_joined(
         self, remote: RemoteLogs, directory: PartitionDir, config: Mapping[str, object] | None
@@ -477,7 +477,7 @@ class LogDir(InternalTables):
                 str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
             )
             log = PartitionLog(source.open(), settings)
-            return log.followed_by(self._follower([directory])) if directory.storage is LOCAL else log
+            return log.followed_by(self._follower([directory]))
 
         log = open_log()
         state = self._directories[log_dir]
@@ -494,6 +494,7 @@ class LogDir(InternalTables):
             copies,
             high_watermark=self._high_watermark,
             max_batch_bytes=self._max_batch_bytes,
+            storages=self._storages,
         )
 
     def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
@@ -544,7 +545,7 @@ class LogDir(InternalTables):
                 partition was removed (with `fail_on_data_loss`).
             OffsetOutOfRangeError, LogTruncatedError, CorruptRecordError, ValueError, TypeError: see
                 PartitionLog.follow.
-            KafkaLogError: the paths are not on a local disk; copies have different topic ids.
+            KafkaLogError: copies have different topic ids.
         """
         live = self._live()
         if callable(topics):
@@ -566,7 +567,7 @@ class LogDir(InternalTables):
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
 
     def _check_local(self, change: str) -> None:
-        """Raise KafkaLogError if the paths are not on a local disk, and so cannot be changed or followed."""
+        """Raise KafkaLogError if the paths are not on a local disk, and so cannot be changed."""
         if not self._is_local:
             raise KafkaLogError(
                 f"expected a directory, found one that is not on a local disk: it can be read, but not "
@@ -581,13 +582,13 @@ class LogDir(InternalTables):
                 "without `remote`: the newest records are always local",
                 path=", ".join(map(str, self.paths)),
             )
-        self._check_local("followed")
         return LiveLogDir(
             self.paths,
             include_deleted=self._include_deleted,
             high_watermark=self._high_watermark,
             max_batch_bytes=self._max_batch_bytes,
             replicas=self._replicas,
+            storages=self._storages,
         )
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:

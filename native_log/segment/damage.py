@@ -172,16 +172,16 @@ def damaged_range(
 
 
 def _overlap(search: BatchSearch, damage: Damage, order: OffsetOrder) -> str:
-    """Return what to add to the message if the batch is whole, and the next segment has its offsets, too."""
+    """Return what to add to the message if the batch is whole, but has offsets of the next segment."""
     if damage.kind != "order" or not search.has_valid_crc(damage.position):
         return ""
     last = search.last_offset(damage.position)
     if last is None or last < order.end_offset or order.end_offset == MAX_OFFSET:
         return ""
-    other = f"{search.file.path.rpartition('/')[0]}/{file_name(order.end_offset, LOG)}"
     return (
-        f"; {other} begins with offset {order.end_offset}: the segments overlap. If this is a copy, it was "
-        "made without deleting the files that a broker has replaced (aws s3 sync without --delete)"
+        f". {file_name(order.end_offset, LOG)} begins with offset {order.end_offset}: either the batch has a "
+        "wrong offset, or the segments overlap, as in a copy that was made without deleting the files that a "
+        "broker has replaced (aws s3 sync without --delete)"
     )
 
 

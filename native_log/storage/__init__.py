@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from native_log.storage.chunked_file import ChunkedFile
 from native_log.storage.faulty import Fault, FaultyFile
-from native_log.storage.files import FileEntry, Folder, KnownFile, Storage, folder_of, is_directory, is_file
+from native_log.storage.files import (
+    FileEntry,
+    Folder,
+    KnownFile,
+    ListedFile,
+    Storage,
+    folder_of,
+    is_directory,
+    is_file,
+    listed_files,
+)
 from native_log.storage.local import (
     CHUNK_BYTES,
     LOCAL,
@@ -21,7 +31,7 @@ from native_log.storage.local import (
     read_file,
 )
 from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions, StorageOptionsLike
-from native_log.storage.remote.url_storage import UrlStorage, storage_of
+from native_log.storage.remote.url_storage import Storages, UrlStorage, storage_of
 from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
 
 __all__ = [
@@ -38,9 +48,11 @@ __all__ = [
     "FileVersion",
     "Folder",
     "KnownFile",
+    "ListedFile",
     "Storage",
     "StorageOptions",
     "StorageOptionsLike",
+    "Storages",
     "UrlPath",
     "UrlStorage",
     "Window",
@@ -49,6 +61,7 @@ __all__ = [
     "has_urls",
     "is_directory",
     "is_file",
+    "listed_files",
     "path_of",
     "path_version",
     "read_file",

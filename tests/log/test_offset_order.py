@@ -376,8 +376,7 @@ def test_a_copy_with_segments_before_and_after_a_compaction(tmp_path: Path) -> N
     shutil.copytree(tmp_path / "after" / "t-0", copy, dirs_exist_ok=True)
     log = LogDir(tmp_path / "before").partition("t", 0)
     expected = (
-        f"{copy}/00000000000000000000.log, position 525.*{copy}/00000000000000000009.log begins with offset 9"
-        ": the segments overlap.*without --delete"
+        "0{20}.log, position 525.*0{19}9.log begins with offset 9.*the segments overlap.*without --delete"
     )
     with pytest.raises(CorruptRecordError, match=expected):
         log.read().read_all()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from kafkalog_spark import storage_options
+from tests.builders.copies import batches, damage, write_copy
 from tests.builders.golden import GOLDEN, golden
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.s3_server import S3Server
@@ -60,6 +64,40 @@ def test_many_tasks_read_parts(spark: SparkSession, s3: S3Server) -> None:
     remote = load(spark, hadoop_options(s3), path, maxBytesPerPartition="4k")
     assert remote.rdd.getNumPartitions() > 3
     assert rows(remote) == rows(local)
+
+
+def test_a_stream_over_a_growing_bucket(spark: SparkSession, s3: S3Server, tmp_path: Path) -> None:
+    write_copy(tmp_path / "data", batches(0, 10))
+    shutil.copytree(tmp_path / "data", s3.root / "stream")
+    stream = spark.readStream.format("kafkalog").options(**hadoop_options(s3))
+    stream = stream.option("startingOffsets", "earliest").option("includeDeleted", "false")
+
+    def run() -> int:
+        query = (
+            stream.load("s3a://stream")
+            .writeStream.trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .format("parquet")
+            .start(str(tmp_path / "rows"))
+        )
+        query.awaitTermination()
+        return spark.read.parquet(str(tmp_path / "rows")).count()
+
+    assert run() == 30
+    write_copy(tmp_path / "more", batches(0, 25), rolls=[45])
+    shutil.copytree(tmp_path / "more", s3.root / "stream", dirs_exist_ok=True)
+    assert run() == 75
+
+
+def test_merged_replicas(spark: SparkSession, s3: S3Server, tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    for name in ("a", "b"):
+        write_copy(tmp_path / name, whole, rolls=[30])
+    damage(tmp_path / "a" / "t-0", whole[4])
+    damage(tmp_path / "b" / "t-0", whole[15])
+    shutil.copytree(tmp_path, s3.root / "replicas")
+    merged = spark.read.format("kafkalog").options(**hadoop_options(s3)).option("replicas", "merge")
+    assert merged.load(["s3a://replicas/a", "s3a://replicas/b"]).count() == 60
 
 
 def test_wildcards(spark: SparkSession, s3: S3Server) -> None:

@@ -70,14 +70,12 @@ def test_an_access_that_fails_is_an_error_or_costs_no_row() -> None:
     assert failed > 50
 
 
-def test_a_log_elsewhere_is_not_changed_or_followed(tmp_path: Path) -> None:
+def test_a_log_elsewhere_is_not_changed(tmp_path: Path) -> None:
     write_copy(tmp_path, batches(0, 3))
     log_dir = LogDir(ELSEWHERE, storage=MemoryStorage.copy_of(tmp_path, ELSEWHERE))
     log = log_dir.partition("t", 0)
     for change in (
         lambda: log.append(None),  # type: ignore[arg-type]
-        log.follow,
-        log_dir.follow,
         lambda: log_dir.create_topic("u"),
     ):
         with pytest.raises(KafkaLogError, match=r"not on a local disk.*copy the directory to a disk"):

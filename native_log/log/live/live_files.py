@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
@@ -16,14 +15,14 @@ from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
 from native_log.log.location_cache import LocationCache
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.lookup import OffsetLocation
-from native_log.storage import Window, file_version, path_version
+from native_log.storage import LOCAL, Window, file_version, listed_files, path_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.segment.segment import LogSegment
-    from native_log.storage import FileVersion
+    from native_log.storage import FileVersion, Folder, ListedFile
 
 _ATTEMPTS = 5
 _EMPTY = LogListing((), ())
@@ -96,13 +95,15 @@ class LiveFiles:
         locations: where recent ends of the log are in the files.
     """
 
-    def __init__(self, directory: str, max_batch_bytes: int, now_ns: Callable[[], int]) -> None:
+    def __init__(self, directory: Folder, max_batch_bytes: int, now_ns: Callable[[], int]) -> None:
         """Prepare to read the files in `directory`. `now_ns` is the clock, in epoch ns."""
-        self._directory = directory
+        self._folder = directory
+        self._directory = directory.path
         self._max_batch_bytes = max_batch_bytes
         self._now_ns = now_ns
-        self._inode: int | None = None
+        self._inode: int | str | None = None
         self._versions = _Versions()
+        self._listed: dict[str, ListedFile] | None = None
         self._marks = TailMarks()
         self.listing = _EMPTY
         self.tail = Tail(0, 0)
@@ -112,8 +113,10 @@ class LiveFiles:
 
     def move(self, directory: str) -> None:
         """Continue with another directory, to which the partition was moved."""
+        self._folder = replace(self._folder, path=directory)
         self._directory = directory
         self._versions = _Versions()
+        self._listed = None
 
     def read(self, *, clean_shutdown: bool) -> LogChange:
         """Read what has changed since the last call.
@@ -130,15 +133,17 @@ class LiveFiles:
                 return self._read(clean_shutdown)
             except (FileNotFoundError, LogTruncatedError):
                 # A file was removed or truncated after it was listed.
-                self._versions.directory = None
-                os.stat(self._directory)  # noqa: PTH116 (a hot path of strings)
+                self._versions.directory = self._listed = None
+                self._folder.list()
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError
 
     def _read(self, clean_shutdown: bool) -> LogChange:
+        if self._folder.storage is not LOCAL:
+            return self._read_listed(clean_shutdown)
         now_ns = self._now_ns()
-        stat = os.stat(self._directory)  # noqa: PTH116
+        stat = os.stat(self._directory)  # noqa: PTH116 (a hot path of strings)
         version = file_version(stat, now_ns)
         if version is None or version != self._versions.directory:
             change = self._list(stat.st_ino, clean_shutdown)
@@ -155,6 +160,15 @@ class LiveFiles:
         self._versions.last_segment = version
         return change
 
+    def _read_listed(self, clean_shutdown: bool) -> LogChange:
+        """Read what is new, elsewhere than on a local disk: one listing says whether anything is."""
+        listed = listed_files(self._folder)
+        if listed == self._listed:
+            return UNCHANGED
+        change = self._list("", clean_shutdown)
+        self._listed = listed
+        return change
+
     def _read_end(self, clean_shutdown: bool) -> LogChange:
         """Read what was appended to the last segment."""
         last = self.listing.segments[-1]
@@ -167,16 +181,16 @@ class LiveFiles:
             truncated_to = self._truncated_to(listing, end.tail, self.leader_epochs, last.base_offset)
         return self._set(listing, end.tail, truncated_to, end.mark)
 
-    def _list(self, inode: int, clean_shutdown: bool) -> LogChange:
+    def _list(self, inode: int | str, clean_shutdown: bool) -> LogChange:
         """List the directory, whose inode is given, and read what is new."""
         topic_id, topic_id_version = self.topic_id, self._version_of(PARTITION_METADATA)
         if topic_id_version is None or topic_id_version != self._versions.topic_id:
-            topic_id = read_topic_id(Path(self._directory))
+            topic_id = read_topic_id(self._folder)
         is_recreated = self._is_recreated(inode, topic_id)
         if is_recreated:
             self.listing, self.tail, self._marks = _EMPTY, Tail(0, 0), TailMarks()
             self.locations.clear()
-        listing = list_log(self._directory, self._max_batch_bytes)
+        listing = list_log(self._folder, self._max_batch_bytes)
         # The last segment, and the one that was the last before a roll.
         ends = [
             self._find_end(segment, clean_shutdown)
@@ -190,7 +204,7 @@ class LiveFiles:
         # The epochs are read after the end was found: a broker writes a new epoch before its first batch.
         epochs, epochs_version = self.leader_epochs, self._version_of(LEADER_EPOCH_CHECKPOINT)
         if epochs_version is None or epochs_version != self._versions.leader_epochs:
-            epochs = read_leader_epochs(Path(self._directory))
+            epochs = read_leader_epochs(self._folder)
         rewritten = [end.segment.base_offset for end in ends if end.is_rewritten]
         rewritten += self._marks.rewritten_segments(self.listing.segments, listing.segments)
         truncated_to = self._truncated_to(listing, tail, epochs, min(rewritten, default=None))
@@ -201,7 +215,7 @@ class LiveFiles:
         self._inode = inode
         return LogChange(True, None, is_recreated=True) if is_recreated else change
 
-    def _is_recreated(self, inode: int, topic_id: str | None) -> bool:
+    def _is_recreated(self, inode: int | str, topic_id: str | None) -> bool:
         """Return whether the directory, whose inode and topic id are given, belongs to another topic.
 
         A broker that moves a partition to another log directory keeps its topic id. Topics without an id are
@@ -288,6 +302,8 @@ class LiveFiles:
         return LogChange(is_changed, truncated_to if is_lost else None)
 
     def _version_of(self, name: str) -> FileVersion | None:
+        if self._folder.storage is not LOCAL:
+            return None  # unknown: the file is read again
         return path_version(f"{self._directory}/{name}", self._now_ns)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import end_offset_for_epoch, epoch_of
 from native_log.log.live.live_files import UNCHANGED, LiveFiles, LogChange
 from native_log.log.live.stable_offset import StableOffset
 from native_log.log.readable_log import ReadableLog
+from native_log.storage import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from native_log.checkpoints.leader_epochs import EpochEndOffset, EpochEntry
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
@@ -42,7 +43,7 @@ class LiveLog:
         Raises: as LogSource.open.
         """
         self._source = source
-        self._files = LiveFiles(source.path, source.max_batch_bytes, now_ns)
+        self._files = LiveFiles(source.folder, source.max_batch_bytes, now_ns)
         self._stable: StableOffset | None = None
         self._change = UNCHANGED
         self.read_files()
@@ -125,7 +126,7 @@ class LiveLog:
     @property
     def path(self) -> Path:
         """The directory of the partition."""
-        return Path(self._source.path)
+        return path_of(self._source.path)
 
     @property
     def directories(self) -> list[str]:

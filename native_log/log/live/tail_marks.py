@@ -27,8 +27,11 @@ FileId = tuple[int, int | str]
 
 
 def file_id(segment: LogSegment) -> FileId:
-    """Return the identity of a segment's file on this host."""
-    return segment.base_offset, segment.inode
+    """Return the identity of a segment's file.
+
+    A file that grows in an object store is another object each time. There, the name is the identity.
+    """
+    return segment.base_offset, segment.inode if isinstance(segment.inode, int) else ""
 
 
 @dataclass(frozen=True, slots=True)

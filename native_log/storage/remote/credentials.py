@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 
 from native_log.errors import KafkaLogError
 from native_log.storage.remote.provided_credentials import ProvidedCredentials
@@ -22,7 +22,6 @@ _PUBLIC = re.compile(
 )
 """Options whose values are no secrets."""
 
-_key = secrets.token_bytes(32)
 _known_secrets: dict[str, dict[str, str]] = {}
 """The secret options of this process, by the token that stands for them."""
 
@@ -145,7 +144,14 @@ def _text(name: str, value: object) -> str:
 
 
 def _token_of(secret: Mapping[str, str]) -> str:
-    """Return a token that stands for secrets. Equal secrets share one. Other processes cannot guess it."""
-    if not secret:
-        return ""
-    return hashlib.blake2b(repr(sorted(secret.items())).encode(), digest_size=16, key=_key).hexdigest()
+    """Return a token that stands for secrets, the same in every process.
+
+    A query of Spark is planned in several processes, and their plans must agree. The token is slow to
+    compute, so that nobody finds a weak password by trying.
+    """
+    return _digest(repr(sorted(secret.items()))) if secret else ""
+
+
+@lru_cache(maxsize=64)
+def _digest(text: str) -> str:
+    return hashlib.pbkdf2_hmac("sha256", text.encode(), b"kafkalog", 50_000).hex()

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+_DEFAULT_PORT = 8020
+"""The port of a name node, if the URL does not say it."""
+
+
 class HdfsBucket:
     """A file system of Hadoop. See Bucket for the methods.
 
@@ -39,7 +43,12 @@ class HdfsBucket:
             ) from None
         self._url = url
         try:
-            self._client = Client(url, dict(options))
+            try:
+                self._client = Client(url, dict(options))
+            except Exception:  # it is no name service, and the port is missing
+                if re.search(r":[0-9]+$", url):
+                    raise
+                self._client = Client(f"{url}:{_DEFAULT_PORT}", dict(options))
         except Exception as error:
             raise KafkaLogError(f"the file system cannot be opened: {error}", path=url) from None
 

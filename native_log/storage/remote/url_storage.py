@@ -12,14 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
+from native_log.storage.files import Folder
 from native_log.storage.local import LOCAL
 from native_log.storage.ranged_file import RangedFile
 from native_log.storage.remote.buckets import Bucket, RemoteFile
-from native_log.storage.remote.credentials import StorageOptions
-from native_log.storage.urls import scheme_of, url_path
+from native_log.storage.remote.credentials import StorageOptions, StorageOptionsLike
+from native_log.storage.urls import UrlPath, scheme_of, url_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from typing_extensions import Buffer
 
@@ -119,6 +121,8 @@ class UrlStorage:
         if not entries:
             if key and bucket.find(key) is not None:
                 raise NotADirectoryError(errno.ENOTDIR, "this is a file", path)
+            for folder in (path, path.rpartition("/")[0]):
+                self._listings.forget(folder)
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         self._listings.put(path, entries)
         return entries
@@ -179,6 +183,28 @@ class UrlStorage:
 def storage_of(path: object, options: StorageOptions) -> Storage:
     """Return the storage that has a path or URL."""
     return LOCAL if scheme_of(str(path)) is None else UrlStorage(options)
+
+
+class Storages:
+    """The storages of several paths: LOCAL, and one that has all URLs and remembers what it has listed.
+
+    Attributes:
+        options: those of the URLs.
+    """
+
+    def __init__(self, options: StorageOptionsLike, only: Storage | None = None) -> None:
+        """Take the options of URLs, and the storage that has all paths; None: that depends on the path."""
+        self.options = StorageOptions.of(options)
+        self._only = only
+        self._urls = UrlStorage(self.options)
+
+    def folder(self, path: Path) -> Folder:
+        """Return the folder at a path or URL."""
+        return Folder(str(path), self._only or (self._urls if isinstance(path, UrlPath) else LOCAL))
+
+    def are_local(self, paths: Iterable[Path]) -> bool:
+        """Return whether all of the paths are on the local file system."""
+        return all(self.folder(path).storage is LOCAL for path in paths)
 
 
 def _bucket(url: str, options: StorageOptions) -> Bucket:
