@@ -10,6 +10,7 @@ import mmap
 import os
 import sys
 import tempfile
+import threading
 from abc import abstractmethod
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 LOOK_AHEAD_BYTES = 16 << 10
 """The kernel looks at the headers of the two batches after the bytes that it is given: see OffsetOrder."""
-KEPT_BYTES = 16 << 20
+KEPT_BYTES = 4 << 20
 """How many bytes behind the reader are kept, for lookups that go back."""
 _STEP_BYTES = 1 << 20
 
@@ -43,7 +44,7 @@ class AnonymousFile(DataFile):
     What lies far behind the reader is given back to the system.
     """
 
-    __slots__ = ("_held", "_map")
+    __slots__ = ("_held", "_is_open", "_lock", "_map")
 
     def __init__(self, path: str, size_bytes: int, version: int | str, mtime_ms: int) -> None:
         """Open a file of which nothing is in memory.
@@ -59,6 +60,8 @@ class AnonymousFile(DataFile):
         self._descriptor = _anonymous_descriptor()
         os.ftruncate(self._descriptor, size_bytes)
         self._map = mmap.mmap(self._descriptor, size_bytes) if size_bytes else None
+        self._lock = threading.Lock()
+        self._is_open = True
         self._held: list[FileRange] = []
         """What is in memory: in order, and no range touches another one."""
 
@@ -95,7 +98,9 @@ class AnonymousFile(DataFile):
         """See DataFile."""
         if self._map is not None:
             self._map.close()
-        os.close(self._descriptor)
+        with self._lock:
+            self._is_open = False
+            os.close(self._descriptor)
 
     def _load_some(self, position: int, end: int) -> None:
         end = min(end, self.size_bytes)
@@ -103,13 +108,19 @@ class AnonymousFile(DataFile):
             self._load(position, end)
             self._release(position)
 
-    def _hold(self, position: int, data: Buffer) -> None:
-        """Put bytes at a position into memory."""
-        assert self._map is not None
+    def _write(self, position: int, data: Buffer) -> None:
+        """Put bytes at a position into memory, in any thread; drop them if the file was closed meanwhile."""
         view = memoryview(data)
-        start, end = position, position + len(view)
-        self._map[start:end] = view
-        others = []
+        while len(view):
+            with self._lock:
+                if not self._is_open:
+                    return
+                written = os.pwrite(self._descriptor, view, position)
+            view, position = view[written:], position + written
+
+    def _hold(self, new: FileRange) -> None:
+        """Count the bytes of a range as in memory."""
+        (start, end), others = new, []
         for held in self._held:
             if held.position <= end and start <= held.end_position:
                 start, end = min(start, held.position), max(end, held.end_position)

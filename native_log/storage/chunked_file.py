@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.storage.anonymous_file import AnonymousFile
+from native_log.storage.anonymous_file import AnonymousFile, FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,4 +38,6 @@ class ChunkedFile(AnonymousFile):
     def _load(self, position: int, end: int) -> None:
         while (missing := self._first_missing(position, end)) is not None:
             index = missing // self._chunk_bytes
-            self._hold(index * self._chunk_bytes, self._load_chunk(index))
+            start, chunk = index * self._chunk_bytes, self._load_chunk(index)
+            self._write(start, chunk)
+            self._hold(FileRange(start, start + len(chunk)))

@@ -24,7 +24,7 @@ _GROWTH = 4
 MAX_RANGE_BYTES = 8 << 20
 """Sequential reads fetch ranges that grow up to this size."""
 RANGES_AHEAD = 4
-"""How many ranges are on their way at a time."""
+"""How many ranges are on their way at a time. One more may have arrived already."""
 
 _executor: tuple[int, ThreadPoolExecutor] | None = None
 _lock = threading.Lock()
@@ -52,7 +52,7 @@ class RangedFile(AnonymousFile):
         """
         super().__init__(path, size_bytes, version, mtime_ms)
         self._fetch = fetch
-        self._ahead: deque[tuple[FileRange, Future[Buffer]]] = deque()  # what is on its way, without gaps
+        self._ahead: deque[tuple[FileRange, Future[None]]] = deque()  # what is on its way, without gaps
         self._limit = 0  # nothing after it is fetched before it is needed
         self._end = -1  # of the last bytes that were needed: a sequential read continues there or before
         self._sequential_loads = 0
@@ -69,7 +69,7 @@ class RangedFile(AnonymousFile):
         self._limit = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
 
     def close(self) -> None:
-        """Close the file. What is on its way is dropped when it arrives."""
+        """See DataFile. What is on its way is dropped when it arrives."""
         self._cancel()
         super().close()
 
@@ -95,8 +95,13 @@ class RangedFile(AnonymousFile):
     def _fetch_ahead(self, position: int) -> None:
         """Begin to fetch what follows, more with each load."""
         start = self._ahead[-1][0].end_position if self._ahead else self._held_until(position)
-        while start < self._limit and len(self._ahead) < min(self._sequential_loads, RANGES_AHEAD):
+        while start < self._limit and self._has_room():
             start = self._submit(start, min(self._limit, start + self._step))
+
+    def _has_room(self) -> bool:
+        """Return whether to fetch one more range ahead: few at first, since the reader may stop soon."""
+        coming = sum(not future.done() for _, future in self._ahead)
+        return coming < min(self._sequential_loads, RANGES_AHEAD) and len(self._ahead) <= RANGES_AHEAD
 
     def _look_up(self, position: int, end: int) -> None:
         """Fetch bytes that are needed, and some around them."""
@@ -115,13 +120,18 @@ class RangedFile(AnonymousFile):
         self._ahead.append(self._begin(position, end))
         return end
 
-    def _begin(self, position: int, end: int) -> tuple[FileRange, Future[Buffer]]:
-        return FileRange(position, end), _pool().submit(self._fetch, position, end)
+    def _begin(self, position: int, end: int) -> tuple[FileRange, Future[None]]:
+        return FileRange(position, end), _pool().submit(self._bring, position, end)
+
+    def _bring(self, position: int, end: int) -> None:
+        """Fetch a range, and put it into memory."""
+        self._write(position, self._fetch(position, end))
 
     def _take(self) -> None:
-        """Wait for the first range that is on its way, and put it into memory."""
+        """Wait for the first range that is on its way."""
         file_range, future = self._ahead.popleft()
-        self._hold(file_range.position, future.result())
+        future.result()
+        self._hold(file_range)
 
     def _cancel(self) -> None:
         for _, future in self._ahead:
