@@ -71,7 +71,7 @@ logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=PartitionKey)
 
-_OPENING_THREADS = 32
+_OPENING_THREADS = 64
 """How many logs at URLs are opened at a time."""
 
 
