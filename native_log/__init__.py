@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from native_log.logdir.verification import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
     from native_log.reporting import report
+    from native_log.restoring import RESTORE_SCHEMA, restore
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
     from native_log.salvaging import SALVAGE_SCHEMA, salvage
     from native_log.segment.damage import DamagedRange
@@ -92,6 +93,7 @@ __all__ = [
     "RECORD_SCHEMA",
     "RECOVERY_SCHEMA",
     "REINDEX_SCHEMA",
+    "RESTORE_SCHEMA",
     "RETENTION_SCHEMA",
     "SALVAGE_SCHEMA",
     "SHARE_GROUPS_SCHEMA",
@@ -156,6 +158,7 @@ __all__ = [
     "recover",
     "reindex",
     "report",
+    "restore",
     "retain",
     "salvage",
     "verify",
@@ -200,6 +203,7 @@ _MODULES = {
     "RECOVERY_SCHEMA": "native_log.logdir.recovery_report",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
+    "RESTORE_SCHEMA": "native_log.restoring",
     "SALVAGE_SCHEMA": "native_log.salvaging",
     "SHARE_GROUPS_SCHEMA": "native_log.internal_topics.schemas",
     "STATISTICS_SCHEMA": "native_log.compaction",
@@ -214,6 +218,7 @@ _MODULES = {
     "reindex": "native_log.logdir.reindexing",
     "report": "native_log.reporting",
     "retain": "native_log.retention",
+    "restore": "native_log.restoring",
     "salvage": "native_log.salvaging",
     "verify": "native_log.logdir.verification",
 }

@@ -22,7 +22,7 @@ LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
     *("effective_config", "policies", "outcomes", "sizes", "times"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "internal_topics"),
-    *("logdir", "retention", "compaction", "erasure", "salvaging", "publish", "producer"),
+    *("logdir", "retention", "compaction", "erasure", "salvaging", "restoring", "publish", "producer"),
     "reporting",
     *("settings_file", "cli"),
 )

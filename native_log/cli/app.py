@@ -11,7 +11,7 @@ from native_log.cli.runner import Commands
 
 COMMANDS = (
     *("cat", "compact", "delete-records", "diff", "dump-log", "erase", "groups", "ls", "produce", "recover"),
-    *("reindex", "report", "retain", "salvage", "transactions", "verify"),
+    *("reindex", "report", "restore", "retain", "salvage", "transactions", "verify"),
 )
 
 
@@ -57,7 +57,7 @@ def kafkalog(ctx: click.Context) -> None:
 
     PATH is a log directory (one of a broker's log.dirs, a copy or a snapshot), or a single partition
     directory. Only produce, recover, reindex, retain, compact, delete-records and erase change files.
-    salvage writes a new directory, report a page.
+    salvage and restore write new directories, report a page.
 
     \b
     Exit codes:

@@ -1,0 +1,246 @@
+"""Logs are restored from tiers, directories and replicas, also after a crash at any step."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import native_log
+from native_log import CorruptRecordError, KafkaLogError, LogDir, OffsetOutOfRangeError
+from native_log.cli.app import kafkalog
+from tests.builders.copies import batches, damage, rows_of, write_copy
+from tests.builders.golden import golden
+from tests.builders.golden_tiered import DANGLING, READABLE, TieredPartition, tiered
+from tests.contents import COLUMNS, as_rows, files, offsets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = batches(0, 40)
+
+
+def restored_rows(path: Path, topic: str, partition: int, level: Any = "read_uncommitted") -> Any:
+    return as_rows(LogDir(path).partition(topic, partition).read(columns=COLUMNS, isolation_level=level))
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_a_tier_with_its_log_directory(partition: TieredPartition, tmp_path: Path) -> None:
+    topic, number = partition.key
+    source = partition.folder / "data"
+    dest = tmp_path / "restored"
+    remote = {**partition.remote, "start": {("pins", 0): 102}}  # the offsets before are lost
+    planned = native_log.restore(source, dest, topic, dry_run=True, **remote)
+    assert not dest.exists()
+    done = native_log.restore(source, dest, topic, **remote)
+    assert set(planned["status"].to_pylist()) == {"would be restored"}
+    assert set(done["status"].to_pylist()) == {"restored"}
+    for name in ("topic", "partition", "logStartOffset", "logEndOffset", "topicId"):
+        assert planned[name] == done[name]
+    for level in ("read_uncommitted", "read_committed"):
+        assert restored_rows(dest, topic, number, level) == partition.rows(level)
+    log = LogDir(dest).partition(topic, number)
+    assert (log.log_end_offset, log.last_stable_offset) == (
+        partition.expected["latest"],
+        partition.expected["latestCommitted"],
+    )
+    assert native_log.verify(dest).num_rows == 0
+
+
+def test_a_tier_alone(tmp_path: Path) -> None:
+    partition = tiered("lts-overlap", "overlap-mid")
+    remote = {**partition.remote, "remote_metadata": partition.folder / "data"}
+    native_log.restore(None, tmp_path / "r", "overlap-mid", **remote)
+    log = LogDir(tmp_path / "r").partition("overlap-mid", 0)
+    assert offsets(log.read(columns=["offset"])) == list(range(428))
+
+
+def test_a_directory_of_all_formats(tmp_path: Path) -> None:
+    for name in (
+        "kafka-4.1/txn",
+        "kafka-4.1/compact-txn/round1-before",
+        "kafka-2.8/v1-gzip",
+        "kafka-2.8/v0-none",
+    ):
+        source = golden(name)
+        dest = tmp_path / name.replace("/", "-")
+        native_log.restore(source.path.parent, dest, source.topic)
+        assert restored_rows(dest, source.topic, source.partition) == source.rows()
+        assert native_log.verify(dest).num_rows == 0
+
+
+def test_replicas_supply_what_is_damaged(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_copy(tmp_path / name, WHOLE, rolls=[30, 60])
+    damage(tmp_path / "a" / "t-0", WHOLE[4])
+    damage(tmp_path / "b" / "t-0", WHOLE[15])
+    native_log.restore([tmp_path / "a", tmp_path / "b"], tmp_path / "r", replicas="merge")
+    assert offsets(LogDir(tmp_path / "r").partition("t", 0).read(columns=["offset"])) == [
+        o for o, _ in rows_of(WHOLE)
+    ]
+    assert native_log.verify(tmp_path / "r").num_rows == 0
+
+
+def test_damage_that_no_place_repairs_changes_nothing(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE)
+    damage(tmp_path / "a" / "t-0", WHOLE[4])
+    with pytest.raises(CorruptRecordError, match=r"t-0/0+\.log, position"):
+        native_log.restore(tmp_path / "a", tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_lost_offsets_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OffsetOutOfRangeError, match="expected offsets 47 to 101 in a segment"):
+        native_log.restore(DANGLING.folder / "data", tmp_path / "r", **DANGLING.remote)
+    native_log.restore(DANGLING.folder / "data", tmp_path / "r2", start={("pins", 0): 102}, **DANGLING.remote)
+    assert LogDir(tmp_path / "r2").partition("pins", 0).log_start_offset == 102
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (33, 60, range(33, 60)),
+        (31, 50, range(31, 51)),  # batches of three records are copied whole
+        ({("t", 0): 90}, None, range(90, 120)),
+        (None, {("t", 0): 6}, range(6)),
+        (500, None, range(0)),
+    ],
+)
+def test_a_range_of_offsets(start: Any, end: Any, expected: range, tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE, rolls=[30, 60, 90])
+    native_log.restore(tmp_path / "a", tmp_path / "r", start=start, end=end)
+    log = LogDir(tmp_path / "r").partition("t", 0)
+    assert offsets(log.read(columns=["offset"])) == list(expected)
+    if expected:
+        assert log.log_start_offset == expected[0]
+    assert native_log.verify(tmp_path / "r").num_rows == 0
+
+
+def test_a_range_of_times(tmp_path: Path) -> None:
+    source = golden("kafka-4.1/plain-zstd")
+    rows = source.rows()
+    middle = sorted(row["timestamp"] for row in rows)[len(rows) // 2]
+    start = datetime.fromtimestamp(middle / 1000, UTC)
+    first = LogDir(source.path).partition(source.topic, 0).offset_for_timestamp(middle)
+    native_log.restore(source.path, tmp_path / "r", start=start)
+    assert LogDir(tmp_path / "r").partition(source.topic, 0).log_start_offset == first
+    with pytest.raises(ValueError, match="expected a time with a time zone"):
+        native_log.restore(source.path, tmp_path / "r2", start=datetime(2024, 1, 1))
+
+
+def prepared(tmp_path: Path) -> Path:
+    """Return a log directory as a broker has it that has created the topic."""
+    dest = tmp_path / "broker"
+    with LogDir.create(dest) as logs:
+        logs.create_topic("t", 1, topic_id="hWsrRk9KT1ebWbDgoM5wZQ")
+        logs.create_topic("other", 1)
+    return dest
+
+
+def test_empty_partitions_are_filled_and_keep_their_topic_ids(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE, rolls=[30])
+    dest = prepared(tmp_path)
+    identity = (dest / "meta.properties").read_text()
+    native_log.restore(tmp_path / "a", dest)
+    log = LogDir(dest).partition("t", 0)
+    assert (log.topic_id, log.log_end_offset) == ("hWsrRk9KT1ebWbDgoM5wZQ", 120)
+    assert (dest / "meta.properties").read_text() == identity
+    assert LogDir(dest).partition("other", 0).log_end_offset == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "broker"]
+
+
+def test_records_are_never_overwritten(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE)
+    write_copy(tmp_path / "b", WHOLE[:1])
+    before = files(tmp_path / "b")
+    with pytest.raises(KafkaLogError, match="expected an empty partition, found one with offsets 0 to 3"):
+        native_log.restore(tmp_path / "a", tmp_path / "b")
+    assert files(tmp_path / "b") == before
+
+
+class StoppedError(BaseException):
+    """Stands for a kill."""
+
+
+class StepLimit:
+    """Functions that raise StoppedError instead of being called for the n-th time together."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def wrap(self, function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                raise StoppedError
+            return function(*arguments, **named)
+
+        return call
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_kill_at_each_step(is_new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of the file system can be the last one. The next run continues."""
+    for number in (0, 1):
+        write_copy(tmp_path / f"a{number}", WHOLE, rolls=[30])
+        shutil.move(tmp_path / f"a{number}" / "t-0", tmp_path / "source" / f"t-{number}")
+    step = 0
+    is_done = False
+    while not is_done:
+        step += 1
+        place = tmp_path / str(step)
+        place.mkdir()
+        dest = place / "dest" if is_new else prepared(place)
+        with monkeypatch.context() as patch:
+            limit = StepLimit(step)
+            for name in ("rename", "replace", "mkdir", "unlink", "rmdir"):
+                patch.setattr(os, name, limit.wrap(getattr(os, name)))
+            try:
+                native_log.restore(tmp_path / "source", dest, threads=1)
+                is_done = True
+            except StoppedError:
+                pass
+        is_complete = not (place / f"{dest.name}.unfinished-restore").exists() and (dest / "t-1").exists()
+        if is_complete and LogDir(dest).partition("t", 1).log_end_offset > 0:
+            is_done = True  # only the removal of the folder was stopped, if anything
+        if not is_done:
+            native_log.restore(tmp_path / "source", dest, threads=1)
+            assert not [path for path in place.rglob("*") if "restore" in path.name]
+        for number in (0, 1):
+            log = LogDir(dest).partition("t", number)
+            assert offsets(log.read(columns=["offset"])) == [offset for offset, _ in rows_of(WHOLE)]
+        assert native_log.verify(dest).num_rows == 0
+    assert step > 10
+
+
+def test_an_unfinished_restore_of_something_else(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE)
+    damage(tmp_path / "a" / "t-0", WHOLE[4])
+    with pytest.raises(CorruptRecordError):
+        native_log.restore(tmp_path / "a", tmp_path / "r")
+    write_copy(tmp_path / "b", WHOLE)
+    with pytest.raises(KafkaLogError, match="an unfinished restore with the same arguments"):
+        native_log.restore(tmp_path / "b", tmp_path / "r")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    partition = tiered("lts-overlap", "overlap-mid")
+    remote = ["--remote", str(partition.folder / "tier"), "--topic", "overlap-mid"]
+    source, dest = str(partition.folder / "data"), str(tmp_path / "r")
+    for command, text in (
+        (["restore", source, dest, *remote, "--dry-run"], "1 partition, 49 KiB would be restored"),
+        (["restore", source, dest, *remote, "--offset", "100"], "1 partition, 40 KiB restored"),
+    ):
+        result = CliRunner().invoke(kafkalog, command)
+        assert (result.exit_code, text in result.output) == (0, True), result.output
+    assert LogDir(dest).partition("overlap-mid", 0).log_start_offset == 100
+    result = CliRunner().invoke(kafkalog, ["restore", source, dest, *remote, "--json"])
+    assert (result.exit_code, "expected an empty partition" in result.stderr) == (1, True)
+    result = CliRunner().invoke(kafkalog, ["restore", source, str(tmp_path / "j"), *remote, "--json"])
+    assert json.loads(result.output)["logEndOffset"] == 456
+    assert CliRunner().invoke(kafkalog, ["restore", dest]).exit_code == 2
