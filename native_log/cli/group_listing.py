@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -124,6 +126,22 @@ def format_json(listing: GroupListing) -> str:
     ]
     document = {"groups": documents, "undecodable": len(listing.undecodable)}
     return json.dumps(document, indent=2, ensure_ascii=False, default=_json_value)
+
+
+def format_csv(listing: GroupListing) -> str:
+    """Format committed offsets as `kafka-consumer-groups --reset-offsets --from-file` reads them.
+
+    A line is topic,partition,offset for a single group, otherwise it begins with the group. Share groups and
+    expired offsets are left out.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for name, group in listing.groups.items():
+        for row in listing.offsets.get(name, []) if group["type"] != "share" else []:
+            if row["offset"] is not None and row["state"] != "expired":
+                place = row["topic"], row["partition"], row["offset"]
+                writer.writerow(place if len(listing.groups) == 1 else (name, *place))
+    return text.getvalue().rstrip("\n")
 
 
 def report_undecodable(listing: GroupListing) -> bool:

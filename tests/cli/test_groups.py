@@ -100,3 +100,12 @@ def test_records_that_cannot_be_decoded_are_reported(tmp_path: Path) -> None:
     assert "__consumer_offsets-0, offset 1: unknown record type 32767" in result.stderr
     assert "\x1b" not in result.stdout
     assert "g\\x1b[2J" in result.stdout
+
+
+def test_offsets_for_kafka_consumer_groups() -> None:
+    lines = output(SAMPLE, "--csv").splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("audit,")
+    assert all(len(line.split(",")) == 4 for line in lines)
+    of_one = output(SAMPLE, "--group", "billing", "--csv").splitlines()
+    assert of_one == [line.removeprefix("billing,") for line in lines if line.startswith("billing,")]

@@ -21,6 +21,12 @@ from native_log.cli.runner import DATA_ERROR
     help="Describe this group (may be repeated): its offsets, its lag, and which member has a partition.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document, with times in epoch ms.")
+@click.option(
+    "--csv",
+    "as_csv",
+    is_flag=True,
+    help="Print committed offsets for kafka-consumer-groups --reset-offsets --from-file.",
+)
 def groups(
     paths: tuple[str, ...],
     high_watermark: Any,
@@ -28,6 +34,7 @@ def groups(
     storage_options: dict[str, str],
     names: tuple[str, ...],
     as_json: bool,
+    as_csv: bool,
 ) -> None:
     """List the groups in __consumer_offsets, or describe some of them as kafka-consumer-groups does.
 
@@ -48,7 +55,9 @@ def groups(
         storage_options=storage_options,
     )
     listing = group_listing.list_groups(log_dir, names)
-    if as_json:
+    if as_csv:
+        click.echo(group_listing.format_csv(listing))
+    elif as_json:
         click.echo(group_listing.format_json(listing))
     else:
         click.echo(group_listing.describe(listing) if names else group_listing.format_list(listing))
