@@ -104,7 +104,7 @@ def test_records_that_cannot_be_decoded_are_reported(tmp_path: Path) -> None:
 
 def test_offsets_for_kafka_consumer_groups() -> None:
     lines = output(SAMPLE, "--csv").splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 5
     assert lines[0].startswith("audit,")
     assert all(len(line.split(",")) == 4 for line in lines)
     of_one = output(SAMPLE, "--group", "billing", "--csv").splitlines()
