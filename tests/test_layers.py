@@ -42,7 +42,7 @@ INNER_LAYERS = {
         *("partition_log", "largest_timestamp", "verification"),
     ),
     "logdir": (
-        *("discovery", "remote_starts", "remote_logs", "remote_storage"),
+        *("discovery", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         *("directory_state", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "live_directory", "internal_tables"),
         *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
@@ -78,7 +78,7 @@ OPENING_NAMES |= {f"{verb}_{what}" for verb in ("read", "write") for what in ("b
 OPENING_NAMES |= {"copyfile", "copy2", "copytree", "TemporaryFile", "NamedTemporaryFile", "mknod", "creat"}
 NO_FILES = {"PartitionLog", "SegmentWriter", "type(self)", "directory", "partition"}
 NO_FILES |= {"segment", "segment_slice", "last", "self", "self.segment", "source", "leader", "copy"}
-NO_FILES |= {"storage"}
+NO_FILES |= {"storage", "joined", "local"}
 """What has a method `open` but is no file: a storage, a log and its source, a segment, a slice, a partition's
 directory of the connector."""
 
@@ -88,7 +88,13 @@ READING = (
     *("log/tiers/*.py", "log/tiers/layouts/*.py"),
     *("segment/*.py", "internal_topics/*.py", "logdir/discovery.py", "logdir/directory_state.py"),
     *("logdir/catalog.py", "logdir/remote_starts.py", "logdir/known_topics.py", "logdir/cluster_metadata.py"),
-    *("logdir/internal_tables.py", "logdir/logdir.py", "logdir/remote_logs.py", "logdir/remote_storage.py"),
+    *(
+        "logdir/internal_tables.py",
+        "logdir/logdir.py",
+        "logdir/remote_join.py",
+        "logdir/remote_logs.py",
+        "logdir/remote_storage.py",
+    ),
 )
 """Where logs are read. Files are found, opened and compared through a Storage here, so that logs can be
 anywhere."""

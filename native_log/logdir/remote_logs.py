@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
 from native_log.errors import KafkaLogError
-from native_log.log.log_state import LogState
 from native_log.log.sources.directory import DirectorySource
-from native_log.log.tail import Tail
-from native_log.log.tiers.join import join
 from native_log.log.tiers.remote_segment import RemotePartition
 from native_log.logdir.discovery import Discovery, PartitionDir
+from native_log.logdir.remote_join import RemoteJoin
 from native_log.logdir.remote_starts import read_remote_segments
 from native_log.storage import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from native_log.internal_topics.remote_segments import RemoteSegments
+    from native_log.log.log_state import LogState
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.layouts.names import PartitionName
-    from native_log.log.tiers.remote_segment import RemoteSegment
-    from native_log.log.tiers.tier import StoredSegments, Tier
+    from native_log.log.tiers.tier import Tier
     from native_log.policies import Gaps
     from native_log.storage import Folder
 
@@ -67,10 +65,10 @@ class RemoteLogs:
         Raises KafkaLogError, OSError.
         """
         name = self._name(log.source.topic, log.source.partition, log.topic_id)
-        joined = None if name is None else self._join(log, name, gaps)
-        if joined is None or [part.source for part in joined.parts] == [joined.leader]:
+        if name is None or not isinstance(log.source, DirectorySource):
             return None
-        return joined
+        joined = self._join(log.source, name, gaps, is_alone=False)
+        return None if [part.source for part in joined.parts] == [joined.leader] else joined
 
     def join_alone(self, directory: PartitionDir, max_batch_bytes: int, gaps: Gaps) -> JoinedSource:
         """Return the log of a partition of `discover`. Raises as `join`."""
@@ -82,11 +80,14 @@ class RemoteLogs:
         )
         name = self._name(*directory.key, None)
         assert name is not None
-        return self._join(LogState(source, (), (), Tail(0, 0), 0, 0), name, gaps)
+        return self._join(source, name, gaps, is_alone=True)
 
-    def _join(self, log: LogState, name: PartitionName, gaps: Gaps) -> JoinedSource:
-        stored = self._tier.segments(name)
-        return join(log, stored, self._segments(name, stored), gaps, keeps_start=self._tier.keeps_log_start)
+    def _join(
+        self, local: DirectorySource, name: PartitionName, gaps: Gaps, *, is_alone: bool
+    ) -> JoinedSource:
+        tier = self._tier.only(name)
+        metadata = None if name.topic_id is None else self._read_metadata()
+        return RemoteJoin(local, is_alone, tier, name, self._metadata_dirs, gaps)(metadata)
 
     def _name(self, topic: str, partition: int, topic_id: str | None) -> PartitionName | None:
         """Return the partition's name in the tier; None if it lacks the topic id.
@@ -106,21 +107,6 @@ class RemoteLogs:
                 path=self._tier.root.path,
             )
         return names[0]
-
-    def _segments(self, name: PartitionName, stored: StoredSegments) -> Sequence[RemoteSegment]:
-        """Return the segments that can be read, in the order in which their copies were finished."""
-        if name.topic_id is None:
-            return stored.known
-        metadata = self._read_metadata()
-        if metadata.knows(_remote(name)):
-            return metadata.readable(_remote(name))
-        if self._metadata_dirs and stored.known:
-            logger.warning(
-                "%s-%d: no __remote_log_metadata tells which remote segments can be read, so all objects in "
-                "%s are, among which may be some that a broker was deleting",
-                *(name.topic, name.partition, self._tier.folders[name][0]),
-            )
-        return stored.known
 
     def _read_metadata(self) -> RemoteSegments:
         if self._metadata is None:

@@ -17,7 +17,7 @@ from native_log.checkpoints.write_session import ClosedLog, WriteSession
 from native_log.errors import KafkaLogError
 from native_log.log import PartitionLog
 from native_log.logdir.create import create_log_dir
-from native_log.storage import folder_of
+from native_log.storage import folder_of, read_file
 from native_log.storage.writing import fsync_directory, removal_name, remove_folder, replace_file
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Destination:
         self._staging.mkdir(parents=True, exist_ok=True)
         with LogDirLock(self._staging):
             file, text = self._staging / _REQUEST, json.dumps(request, sort_keys=True)
-            if file.exists() and file.read_text() != text:
+            if file.exists() and read_file(str(file)).decode() != text:
                 raise KafkaLogError(
                     "expected an unfinished restore with the same arguments, found one with others; finish "
                     "it with those, or remove this folder",

@@ -25,10 +25,11 @@ class TieredPartition:
     layout: str
     prefix: str
     expected: dict[str, Any]
+    copy: Path | None = None
 
     @property
     def folder(self) -> Path:
-        return GOLDEN_TIERED / self.fixture
+        return self.copy or GOLDEN_TIERED / self.fixture
 
     @property
     def remote(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -195,3 +196,35 @@ def test_a_directory_that_ends_before_its_remote_segments(
     log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
     assert log.log_end_offset == 400
     assert "the log ends at offset 400 here, but in remote storage at 428" in caplog.text
+
+
+def overlapping(tmp_path: Path) -> TieredPartition:
+    """Return a copy of a fixture of which local segments are in the tier, too."""
+    partition = tiered("lts-overlap", "overlap-mid")
+    shutil.copytree(partition.folder, tmp_path / "copy")
+    return replace(partition, copy=tmp_path / "copy")
+
+
+def test_local_segments_that_are_deleted_after_the_plan_are_read_from_the_tier(tmp_path: Path) -> None:
+    partition = overlapping(tmp_path)
+    log = open_joined(partition)
+    planned = pickle.loads(pickle.dumps(log.range()))
+    reader = planned.read(["offset"])
+    found = offsets([next(reader)])
+    directory = partition.folder / "data" / "overlap-mid-0"
+    for file in sorted(directory.glob("*.log"))[:-1]:
+        for each in directory.glob(f"{file.stem}.*"):
+            each.unlink()
+    assert found + offsets(reader) == [row["offset"] for row in partition.rows()]
+
+
+def test_remote_segments_that_are_deleted_after_the_plan(tmp_path: Path) -> None:
+    partition = overlapping(tmp_path)
+    log = open_joined(partition)
+    first = next(iter(log.range().slices)).segment
+    planned = [log.range() for _ in range(2)]
+    first.path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"offsets 0 to \d+ are now neither in remote storage nor"):
+        list(planned[0].read(["offset"]))
+    left = offsets(planned[1].read(["offset"], fail_on_data_loss=False))
+    assert left == [row["offset"] for row in partition.rows() if row["offset"] >= first.end_offset]

@@ -13,14 +13,13 @@ from native_log.log.log_state import LogState
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.sliced_range import SlicedRange
-from native_log.log.slices import Located
+from native_log.log.slices import Located, Relocated
 from native_log.log.sources.read_repair import ReadRepair
 from native_log.segment.files import MAX_OFFSET
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import NoReturn
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.errors import LogTruncatedError
@@ -69,6 +68,7 @@ class JoinedSource:
         has_damaged_end: whether the place of the last part continues with damaged batches that no place has.
         doubtful_offset: the offset of its last batch, if that is not believed and counts as damaged.
         checkpoints: the checkpoint entries of the joined log.
+        join_again: returns the log as it is now, after files are gone; None: it is not joined again.
     """
 
     leader: LogSource
@@ -80,6 +80,7 @@ class JoinedSource:
     has_damaged_end: bool
     doubtful_offset: int | None
     checkpoints: PartitionCheckpoints
+    join_again: Callable[[], JoinedSource] | None = None
 
     @property
     def path(self) -> str:
@@ -184,10 +185,27 @@ class JoinedSource:
 
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
-    ) -> NoReturn:
-        """Raise `error`: another plan might read other places."""
-        del located, span
-        raise error
+    ) -> Relocated:
+        """See LogSource. Without `join_again`, raise `error`: another plan might read other places."""
+        del located
+        if self.join_again is None:
+            raise error
+        joined = self.join_again()
+        state = joined.open()
+        held = span.intersection(OffsetSpan(joined.log_start_offset, joined.log_end_offset))
+        lost = [*joined.lost(held)]
+        if span.start_offset < joined.log_start_offset:
+            lost.insert(0, OffsetSpan(span.start_offset, min(span.end_offset, joined.log_start_offset)))
+        if span.end_offset > joined.log_end_offset:
+            lost.append(OffsetSpan(max(span.start_offset, joined.log_end_offset), span.end_offset))
+        loss = None
+        if lost:
+            loss = FileNotFoundError(
+                f"{self.path}: a segment was removed while it was read (by retention, or by hand): offsets "
+                f"{lost[0].start_offset} to {lost[-1].end_offset - 1} are now neither in remote storage nor "
+                "here. Plan the read again"
+            )
+        return Relocated(() if held.is_empty else state.locate(held).slices, loss)
 
     def _whole_log(self, states: Mapping[str, LogState]) -> tuple[SegmentSlice, ...]:
         """Return the slices of the whole log, in which damage has not been looked for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
@@ -71,6 +71,10 @@ class AivenTier:
     def keeps_log_start(self) -> bool:
         """See Tier."""
         return True
+
+    def only(self, partition: PartitionName) -> AivenTier:
+        """See Tier."""
+        return replace(self, folders={partition: self.folders[partition]})
 
     def segments(self, partition: PartitionName) -> StoredSegments:
         """See Tier. All manifests are read. If one is invalid, its segment counts as missing."""

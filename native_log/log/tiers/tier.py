@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from native_log.errors import KafkaLogError
@@ -53,6 +53,9 @@ class Tier(Protocol):
     @property
     def keeps_log_start(self) -> bool: ...
 
+    def only(self, partition: PartitionName) -> Tier:
+        """Return the tier with the folders of this partition only."""
+
     def segments(self, partition: PartitionName) -> StoredSegments:
         """List the segments of a partition. Raises KafkaLogError, OSError."""
 
@@ -95,6 +98,10 @@ class PlainTier:
             if name is not None:
                 folders[name] = (*folders.get(name, ()), folder)
         return cls(root, folders, False, pinterest.parse_object, pinterest.REQUIRED)
+
+    def only(self, partition: PartitionName) -> PlainTier:
+        """See Tier."""
+        return replace(self, folders={partition: self.folders[partition]})
 
     def segments(self, partition: PartitionName) -> StoredSegments:
         """See Tier."""

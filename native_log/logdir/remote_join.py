@@ -1,0 +1,80 @@
+"""How one log is joined with remote storage, as a value: tasks join it again if files are gone."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from native_log.log.log_state import LogState
+from native_log.log.tail import Tail
+from native_log.log.tiers.join import join
+from native_log.log.tiers.remote_segment import RemotePartition
+from native_log.logdir.remote_starts import read_remote_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.internal_topics.remote_segments import RemoteSegments
+    from native_log.log.sources.directory import DirectorySource
+    from native_log.log.sources.joined import JoinedSource
+    from native_log.log.tiers.layouts.names import PartitionName
+    from native_log.log.tiers.remote_segment import RemoteSegment
+    from native_log.log.tiers.tier import StoredSegments, Tier
+    from native_log.policies import Gaps
+    from native_log.storage import Folder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJoin:
+    """A log and its part of remote storage.
+
+    Attributes:
+        local: the log directory's partition. It need not have any file.
+        is_alone: remote storage is read alone.
+        tier: the remote storage, with the folders of this partition only.
+        name: the partition there.
+        metadata_dirs: log directories that may contain partitions of __remote_log_metadata.
+        gaps: whether compaction explains offsets that no batch has.
+    """
+
+    local: DirectorySource
+    is_alone: bool
+    tier: Tier
+    name: PartitionName
+    metadata_dirs: tuple[Folder, ...]
+    gaps: Gaps
+
+    def __call__(self, metadata: RemoteSegments | None = None) -> JoinedSource:
+        """Return the log as it is now.
+
+        Args:
+            metadata: the segments that the metadata tells of; None: read it.
+
+        Raises KafkaLogError, OSError.
+        """
+        log = LogState(self.local, (), (), Tail(0, 0), 0, 0) if self.is_alone else self.local.open()
+        stored = self.tier.segments(self.name)
+        segments = self._segments(stored, metadata)
+        joined = join(log, stored, segments, self.gaps, keeps_start=self.tier.keeps_log_start)
+        return replace(joined, join_again=self)
+
+    def _segments(self, stored: StoredSegments, metadata: RemoteSegments | None) -> Sequence[RemoteSegment]:
+        """Return the segments that can be read, in the order in which their copies were finished."""
+        name = self.name
+        if name.topic_id is None:
+            return stored.known
+        if metadata is None:
+            metadata = read_remote_segments(self.metadata_dirs)
+        remote = RemotePartition(name.topic, name.partition, name.topic_id)
+        if metadata.knows(remote):
+            return metadata.readable(remote)
+        if self.metadata_dirs and stored.known:
+            logger.warning(
+                "%s-%d: no __remote_log_metadata tells which remote segments can be read, so all objects in "
+                "%s are, among which may be some that a broker was deleting",
+                *(name.topic, name.partition, self.tier.folders[name][0]),
+            )
+        return stored.known
