@@ -59,6 +59,10 @@ class RemoteSegments:
         copied = [segment for segment in segments if self._states[segment] == _COPIED]
         return [segments[segment] for segment in sorted(copied, key=self._finished.__getitem__)]
 
+    def keys(self, partition: RemotePartition) -> set[tuple[int, str]]:
+        """Return start offset and id of each segment of a partition that is not deleted, in any state."""
+        return {segment.key for segment in self._segments.get(partition, {}).values()}
+
     def start_offsets(self) -> dict[RemotePartition, int]:
         """Return the first offset in remote storage of each partition that has a readable segment there."""
         readable = {partition: self.readable(partition) for partition in self._segments}

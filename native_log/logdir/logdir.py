@@ -52,7 +52,7 @@ from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import Storages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Unpack
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.log_state import LogState
     from native_log.log.partition_log import FollowInDirectory
+    from native_log.log.problems import Problem
     from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.detection import RemoteLayout
@@ -425,6 +426,11 @@ class LogDir(InternalTables):
         if self._remote is not None and self._remote.has(directory):
             return self._open_joined(self._remote, directory, None)
         return self._open(directory)
+
+    def remote_problems(self, directory: PartitionDir) -> Iterator[Problem]:
+        """Yield where objects in remote storage and its metadata contradict each other. See RemoteLogs."""
+        if self._remote is not None and self._remote.has(directory):
+            yield from self._remote.problems(directory, read_topic_id(directory.folder))
 
     def _open_merged(self, key: PartitionKey) -> PartitionLog:
         from native_log.log.replicas.merge import merge

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
 from native_log.errors import KafkaLogError
+from native_log.log.problems import Problem
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.tiers.remote_segment import RemotePartition
 from native_log.logdir.discovery import Discovery, PartitionDir
@@ -15,7 +16,7 @@ from native_log.logdir.remote_starts import read_remote_segments
 from native_log.storage import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from native_log.internal_topics.remote_segments import RemoteSegments
@@ -81,6 +82,40 @@ class RemoteLogs:
         name = self._name(*directory.key, None)
         assert name is not None
         return self._join(source, name, gaps, is_alone=True)
+
+    def problems(self, directory: PartitionDir, topic_id: str | None) -> Iterator[Problem]:
+        """Yield where the objects of a partition and the metadata of remote storage contradict each other.
+
+        Nothing is yielded without metadata. Raises as `join`.
+        """
+        name = self._name(*directory.key, topic_id)
+        if name is None or name.topic_id is None:
+            return
+        metadata, remote = self._read_metadata(), _remote(name)
+        if not metadata.knows(remote):
+            return
+        stored, known = self._tier.segments(name).logs, metadata.keys(remote)
+        for key in sorted(stored.keys() - known):
+            yield Problem(
+                "orphan-object",
+                str(stored[key].path),
+                None,
+                key[0],
+                "expected a segment that __remote_log_metadata names, found another one: its copy failed, or "
+                "it was deleted in part",
+                "No broker reads or deletes it; remove it once no broker is copying",
+            )
+        for segment in metadata.readable(remote):
+            if segment.key not in stored:
+                yield Problem(
+                    "missing-object",
+                    str(self._tier.folders[name][0]),
+                    None,
+                    segment.span.start_offset,
+                    f"expected the segment {segment.id} with offsets {segment.span.start_offset} to "
+                    f"{segment.span.end_offset - 1}, as __remote_log_metadata says, found no complete copy",
+                    "Restore its objects from a backup, or from a broker that still has the segment",
+                )
 
     def _join(
         self, local: DirectorySource, name: PartitionName, gaps: Gaps, *, is_alone: bool

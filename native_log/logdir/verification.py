@@ -61,7 +61,8 @@ PROBLEM_SCHEMA = pa.schema(
   that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "unreadable" (a
-  file or directory cannot be read);
+  file or directory cannot be read); "orphan-object" (an object in remote storage that its metadata does not
+  name); "missing-object" (the metadata names a segment without objects);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """
@@ -197,7 +198,8 @@ def _check_partition(
         log = log_dir.open_copy(directory)
         own.begin(log.size_bytes)
         gaps = explain_gaps(log_dir.topic_facts(directory))
-        return list(verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path)))
+        problems = verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path))
+        return [*problems, *log_dir.remote_problems(directory)]
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pickle
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import native_log
 from native_log import KafkaLogError, LogDir, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from tests.builders.golden_tiered import DANGLING, GOLDEN_TIERED, READABLE, TieredPartition, tiered
 from tests.contents import COLUMNS, as_rows, offsets
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from native_log.arguments import IsolationLevel
     from native_log.log import PartitionLog
 
@@ -228,3 +228,29 @@ def test_remote_segments_that_are_deleted_after_the_plan(tmp_path: Path) -> None
         list(planned[0].read(["offset"]))
     left = offsets(planned[1].read(["offset"], fail_on_data_loss=False))
     assert left == [row["offset"] for row in partition.rows() if row["offset"] >= first.end_offset]
+
+
+def remote_problems(partition: TieredPartition) -> list[tuple[str, str, int]]:
+    rows = native_log.verify(partition.folder / "data", partition.key[0], **partition.remote).to_pylist()
+    return [(row["kind"], Path(row["path"]).name, row["offset"]) for row in rows]
+
+
+@pytest.mark.parametrize("partition", [each for each in READABLE if each.layout != "pinterest"], ids=str)
+def test_tiers_of_brokers_agree_with_their_metadata(partition: TieredPartition) -> None:
+    kinds = {kind for kind, _, _ in remote_problems(partition)}
+    assert "missing-object" not in kinds
+
+
+def test_objects_without_metadata_and_metadata_without_objects(tmp_path: Path) -> None:
+    partition = overlapping(tmp_path)
+    segments = [
+        each.segment for each in open_joined(partition).range().slices if "tier" in each.segment.directory
+    ]
+    first = segments[0].path
+    orphan = first.with_name(first.name.replace(first.name[21:43], "AAAAAAAAAAAAAAAAAAAAAA"))
+    for file in first.parent.glob(f"{first.name[:43]}*"):
+        shutil.copy(file, orphan.with_name(file.name.replace(first.name[21:43], "AAAAAAAAAAAAAAAAAAAAAA")))
+    segments[1].path.unlink()
+    found = remote_problems(partition)
+    assert ("orphan-object", orphan.name, 0) in found
+    assert ("missing-object", first.parent.name, segments[1].base_offset) in found
