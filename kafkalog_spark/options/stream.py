@@ -58,8 +58,14 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     view = raw.get("view") or "records"
     if view.lower() != "records":
         raise OptionError(f"view={view} cannot be read as a stream; use spark.read")
-    if raw.get("remote") is not None:
-        raise OptionError("remote is not supported in a stream; read remote storage with spark.read")
+    if raw.get("remote") is not None and not raw.has_path:
+        raise OptionError(
+            "expected a log directory with remote, found none: new records are in log directories first"
+        )
+    if raw.get("remote") is not None and (raw.get("replicas") or "").lower() == "merge":
+        raise OptionError(
+            "replicas: expected longest, found merge, but copies with remote storage are not merged"
+        )
     read = parse_read_options(options, default_start=Latest())
     delay = raw.get("maxTriggerDelay")
     return StreamOptions(

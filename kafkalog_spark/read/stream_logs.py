@@ -13,6 +13,7 @@ from kafkalog_spark.read.plan import partitions_to_read
 from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.remote_storage import RemoteStorage
 from native_log.storage import Storages
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.read.stream_offsets import Offsets
-    from native_log.log.live.live_log import LiveLog
-    from native_log.log.live.live_merged_log import LiveMergedLog
+    from native_log.log.live.any_live_log import AnyLiveLog
 
 logger = logging.getLogger("kafkalog")
 
@@ -66,8 +66,9 @@ class StreamLogs:
             max_batch_bytes=options.max_batch_bytes,
             replicas=options.replicas,
             storages=Storages(options.storage_options),
+            remote=RemoteStorage.of(**options.remote),
         )
-        self.logs: dict[TopicPartition, LiveLog | LiveMergedLog] = {}
+        self.logs: dict[TopicPartition, AnyLiveLog] = {}
         self.replacements: dict[TopicPartition, Replacement] = {}
         self.identities = dict(identities)
         self.refresh()
@@ -135,7 +136,7 @@ class StreamLogs:
         for tp in tps:
             self.replacements.pop(tp, None)
 
-    def _compare(self, tp: TopicPartition, log: LiveLog | LiveMergedLog, identity: LogIdentity) -> None:
+    def _compare(self, tp: TopicPartition, log: AnyLiveLog, identity: LogIdentity) -> None:
         """Compare a log that was opened with what was read of it before."""
         if identity.topic_id is not None and log.topic_id not in (None, identity.topic_id):
             reason = f"the topic was deleted and created again: its id was {identity.topic_id}"

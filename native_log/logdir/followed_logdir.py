@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.remote_storage import RemoteStorage
     from native_log.storage import Storages
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ def follow_partition(
     high_watermark: HighWatermark,
     max_batch_bytes: int,
     storages: Storages,
+    remote: RemoteStorage | None = None,
 ) -> FollowedLogDir:
     """Follow one partition: see PartitionLog.follow. Several copies are merged."""
     log_dir = LiveLogDir(
@@ -40,6 +42,7 @@ def follow_partition(
         max_batch_bytes=max_batch_bytes,
         replicas="merge" if len(copies) > 1 else "longest",
         storages=storages,
+        remote=remote,
     )
     starts = {} if start_offset is None else {copies[0].key: start_offset}
     return FollowedLogDir(log_dir, lambda _topic, _partition: True, starts, isolation_level, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from native_log.arguments import HighWatermark, Replicas
@@ -12,6 +13,7 @@ from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.log.live.live_merged_log import LiveMergedLog
+from native_log.log.live.live_tiered_log import LiveTieredLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.catalog import (
     Catalog,
@@ -23,6 +25,7 @@ from native_log.logdir.catalog import (
 from native_log.logdir.discovery import find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Storages, file_version, path_of
@@ -35,10 +38,14 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+    from native_log.log.live.any_live_log import AnyLiveLog
     from native_log.log.live.live_files import LogChange
     from native_log.log.log_state import LogState
+    from native_log.log.sources.joined import JoinedSource
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
+    from native_log.logdir.remote_logs import RemoteLogs
+    from native_log.logdir.remote_storage import RemoteStorage
     from native_log.storage import FileVersion
 
 
@@ -83,9 +90,9 @@ class _OpenCopy:
 
 @dataclass(slots=True)
 class _OpenLog:
-    """A log and its copies. There is one copy unless the log is merged."""
+    """A log and its copies. There is one copy unless the log is merged. A log with a tier has one, too."""
 
-    log: LiveLog | LiveMergedLog
+    log: AnyLiveLog
     copies: list[_OpenCopy]
 
     @property
@@ -110,6 +117,7 @@ class LiveLogDir:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         replicas: Replicas = "longest",
         storages: Storages | None = None,
+        remote: RemoteStorage | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Find the partitions.
@@ -117,6 +125,7 @@ class LiveLogDir:
         Args:
             paths, include_deleted, high_watermark, max_batch_bytes, replicas: see LogDir.
             storages: have the paths; None: URLs are read with the credentials of the environment.
+            remote: remote storage with the older part of the logs.
             now_ns: the clock, in epoch ns.
 
         Raises:
@@ -128,6 +137,9 @@ class LiveLogDir:
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = readable_paths(paths)
         self._storages = storages or Storages(None)
+        self._remote = remote
+        self._remote_logs: RemoteLogs | None = None
+        """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""
         self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
@@ -169,7 +181,7 @@ class LiveLogDir:
         """Return the partition directories that are read, sorted by topic and partition."""
         return list(self._catalog.partitions.values())
 
-    def partition(self, topic: str, partition: int) -> LiveLog | LiveMergedLog:
+    def partition(self, topic: str, partition: int) -> AnyLiveLog:
         """Return the log of one partition. It is opened by the first call, and then kept up to date.
 
         Raises UnknownTopicOrPartitionError; FileNotFoundError if it was removed since the last refresh; and
@@ -197,6 +209,7 @@ class LiveLogDir:
             PermissionError, OSError, KafkaLogError: as when the logs are opened.
         """
         before = self._catalog.partitions
+        self._remote_logs = None
         is_found = self._discover()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
@@ -243,6 +256,8 @@ class LiveLogDir:
             changes.append(copy.log.advance(self._checkpoints(copy.partition, copy.state)))
         if isinstance(opened.log, LiveLog):
             return changes[0]
+        if isinstance(opened.log, LiveTieredLog):
+            return opened.log.advance(changes[0])
         ends = [copy.unfinished_end for copy in opened.copies]
         return opened.log.advance([copy.log for copy in opened.copies], ends, changes)
 
@@ -329,12 +344,25 @@ class LiveLogDir:
     def _open(self, key: PartitionKey) -> _OpenLog:
         if not self._is_merging:
             copy = self._open_live(self._copies[key][0])
+            if self._remote is not None and is_tiered(copy.partition):
+                return _OpenLog(LiveTieredLog(copy.log, partial(self._join, copy.partition)), [copy])
             return _OpenLog(copy.log, [copy])
         copies = self._open_copies(self._copies[key], {})
-        known_topics = KnownTopics({path: each.state for path, each in self._directories.items()})
-        gaps = gaps_of(map(known_topics.facts, self._copies[key]))
+        gaps = gaps_of(map(self._known_topics().facts, self._copies[key]))
         ends = [copy.unfinished_end for copy in copies]
         return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps), copies)
+
+    def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
+        """Join a log with remote storage, of which is listed what each refresh needs."""
+        assert self._remote is not None
+        if self._remote_logs is None:
+            folders = [self._storages.folder(path) for path in self._directories]
+            self._remote_logs = self._remote.find_logs(folders, self._storages.options)
+        gaps = gaps_of([self._known_topics().facts(partition)])
+        return self._remote_logs.join(log, gaps) if self._remote_logs.has(partition) else None
+
+    def _known_topics(self) -> KnownTopics:
+        return KnownTopics({path: each.state for path, each in self._directories.items()})
 
     def _open_copies(
         self, directories: Iterable[PartitionDir], known: Mapping[Path, _OpenCopy]

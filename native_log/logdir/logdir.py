@@ -105,7 +105,7 @@ class LogDir(InternalTables):
             delta-rs use: {"aws_region": "eu-west-1"}. Without credentials, those of the environment are used.
         storage: has the paths; by default the local file system, or the object store of the URL.
         remote: the folder of remote storage (KIP-405). Logs that have segments there are read as one log, and
-            cannot be changed or followed. `path` may then be None: the partitions in remote storage are read.
+            cannot be changed. `path` may then be None: the partitions in remote storage are read.
         remote_layout: how objects are named there. "local": as by Apache's LocalTieredStorage; "pinterest":
             as by Pinterest's uploader; "aiven": as by Aiven's plugin; "auto": as they seem to be.
         remote_prefix: the `key.prefix` of Aiven's plugin. It need not end with a slash.
@@ -143,7 +143,7 @@ class LogDir(InternalTables):
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        remote_storage = RemoteStorage.parse(
+        self._remote_storage = remote_storage = RemoteStorage.parse(
             remote, remote_layout, remote_prefix, remote_keys, remote_metadata
         )
         if remote_storage is not None and replicas == "merge":
@@ -468,7 +468,8 @@ class LogDir(InternalTables):
                 if source is None:
                     return log.owned_by(self)
             self._joined[directory.key] = source
-        return PartitionLog(source.open())
+        joined = PartitionLog(source.open())
+        return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         if config:
@@ -501,6 +502,7 @@ class LogDir(InternalTables):
             high_watermark=self._high_watermark,
             max_batch_bytes=self._max_batch_bytes,
             storages=self._storages,
+            remote=self._remote_storage,
         )
 
     def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
@@ -582,10 +584,10 @@ class LogDir(InternalTables):
             )
 
     def _live(self) -> LiveLogDir:
-        if self._remote is not None:
+        if self._is_remote_alone:
             raise KafkaLogError(
-                "expected log directories without remote storage to follow, found some with it; follow them "
-                "without `remote`: the newest records are always local",
+                "expected log directories to follow, found remote storage alone: new records are in log "
+                "directories first",
                 path=", ".join(map(str, self.paths)),
             )
         return LiveLogDir(
@@ -595,6 +597,7 @@ class LogDir(InternalTables):
             max_batch_bytes=self._max_batch_bytes,
             replicas=self._replicas,
             storages=self._storages,
+            remote=self._remote_storage,
         )
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:

@@ -57,8 +57,7 @@ class RemoteLogs:
 
     def has(self, directory: PartitionDir) -> bool:
         """Return whether the tier has the partition of a directory."""
-        is_tiered = directory.kind is PartitionKind.NORMAL and directory.topic not in BROKER_TOPICS
-        return is_tiered and directory.key in self._by_key
+        return is_tiered(directory) and directory.key in self._by_key
 
     def join(self, log: LogState, gaps: Gaps) -> JoinedSource | None:
         """Return the log of a local directory, joined with the tier; None if the tier has no part of it.
@@ -147,6 +146,11 @@ class RemoteLogs:
         if self._metadata is None:
             self._metadata = read_remote_segments(self._metadata_dirs)
         return self._metadata
+
+
+def is_tiered(directory: PartitionDir) -> bool:
+    """Return whether a partition can have segments in remote storage."""
+    return directory.kind is PartitionKind.NORMAL and directory.topic not in BROKER_TOPICS
 
 
 def _remote(name: PartitionName) -> RemotePartition:

@@ -14,6 +14,7 @@ from native_log.storage import Folder, storage_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+    from typing import Unpack
 
     from native_log.arguments import PathLike
     from native_log.storage import StorageOptions
@@ -77,6 +78,17 @@ class RemoteStorage:
             text("remote_prefix", prefix),
             None if keys is None else local_path(keys),
             None if metadata is None else readable_paths(metadata),
+        )
+
+    @classmethod
+    def of(cls, **arguments: Unpack[RemoteArguments]) -> RemoteStorage | None:
+        """Return the remote storage of LogDir's arguments. Raises as `parse`."""
+        return cls.parse(
+            arguments.get("remote"),
+            arguments.get("remote_layout", "auto"),
+            arguments.get("remote_prefix", ""),
+            arguments.get("remote_keys"),
+            arguments.get("remote_metadata"),
         )
 
     def find_logs(self, log_dirs: Iterable[Folder], options: StorageOptions) -> RemoteLogs:

@@ -61,7 +61,7 @@ def test_verify_checks_remote_segments(tmp_path: Path) -> None:
     [
         (["cat"], "Missing argument 'PATH...'."),
         (["cat", DATA, "--remote-prefix", "p"], "expected --remote with the other options"),
-        (["cat", DATA, "--remote", TIER, "--follow"], "expected --follow without --remote"),
+        (["cat", "--remote", TIER, "--follow"], "expected --follow with a PATH"),
         (["cat", DATA, "--remote", TIER, "--replicas", "merge"], "expected --replicas longest with --remote"),
         (["ls", "--remote", TIER, "--verify"], "expected --verify with a PATH"),
         (["verify", "--remote", TIER], "expected a PATH with --remote"),

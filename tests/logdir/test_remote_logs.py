@@ -157,13 +157,9 @@ def test_without_remote_storage_the_log_is_local() -> None:
     assert log.local_log_start_offset == partition.expected["earliestLocal"]
 
 
-def test_a_log_with_remote_storage_cannot_be_changed_or_followed() -> None:
+def test_a_log_with_remote_storage_cannot_be_changed() -> None:
     partition = tiered("lts-overlap")
     logs = LogDir(partition.folder / "data", remote=partition.folder / "tier")
-    with pytest.raises(KafkaLogError, match="remote storage"):
-        logs.follow()
-    with pytest.raises(KafkaLogError, match="remote storage"):
-        logs.partition(*partition.key).follow()
     with pytest.raises(KafkaLogError, match="remote storage"):
         logs.partition(*partition.key).append([])
 

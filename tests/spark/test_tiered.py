@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -14,6 +14,11 @@ from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import DataLossError, OptionError
 from tests.builders.golden import DATA
 from tests.builders.golden_tiered import TieredPartition, tiered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(364, 420)}
 
@@ -118,11 +123,34 @@ def test_views_of_a_log_with_remote_storage() -> None:
     assert bases == [0, 79, 163, 223, 278, 363, 400, 428]
 
 
-def test_streams_do_not_read_remote_storage() -> None:
-    partition = tiered("lts-overlap")
+@pytest.mark.spark
+@pytest.mark.parametrize("fixture", ["lts-txn", "aiven-zstd"])
+def test_a_stream_begins_in_the_tier(fixture: str, spark: SparkSession, tmp_path: Path) -> None:
+    partition = tiered(fixture)
     options = {name: str(value) for name, value in remote_options(partition).items()}
-    source = KafkaLogDataSource(CaseInsensitiveDict({**options, "path": str(partition.folder / "data")}))
-    with pytest.raises(OptionError, match="remote is not supported in a stream"):
+    query = (
+        spark.readStream.format("kafkalog")
+        .options(
+            **options, subscribe=partition.key[0], startingOffsets="earliest", maxOffsetsPerTrigger="300"
+        )
+        .option("kafka.isolation.level", "read_committed")
+        .load(str(partition.folder / "data"))
+        .select("offset", "value")
+        .writeStream.trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .format("parquet")
+        .start(str(tmp_path / "rows"))
+    )
+    query.awaitTermination()
+    found = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
+    expected = [(row["offset"], row["value"]) for row in partition.rows("read_committed")]
+    assert [(offset, value and bytes(value)) for offset, value in found] == expected
+
+
+def test_a_stream_over_a_tier_alone_is_an_error() -> None:
+    options = {name: str(value) for name, value in remote_options(tiered("lts-overlap")).items()}
+    source = KafkaLogDataSource(CaseInsensitiveDict(options))
+    with pytest.raises(OptionError, match="expected a log directory with remote, found none"):
         source.streamReader(StructType()).initialOffset()
 
 

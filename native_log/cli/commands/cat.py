@@ -214,8 +214,8 @@ def cat(
       %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
     """
     _check_ends(offset, end_offset, from_ms, until_ms)
-    if follow and remote:
-        raise click.UsageError("expected --follow without --remote; the newest records are always local")
+    if follow and remote and not paths:
+        raise click.UsageError("expected --follow with a PATH: new records are in log directories first")
     if follow and (end_offset is not None or until_ms is not None):
         raise click.UsageError("expected --follow without an end, found --end-offset or --until")
     is_terminal = output.name == "-" and sys.stdout.isatty()

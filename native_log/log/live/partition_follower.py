@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.arguments import IsolationLevel
+    from native_log.log.live.any_live_log import AnyLiveLog
     from native_log.log.live.live_files import LogChange
-    from native_log.log.live.live_log import LiveLog
-    from native_log.log.live.live_merged_log import LiveMergedLog
     from native_log.log.reading.options import ReadArguments
 
 logger = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ class PartitionFollower:
     @classmethod
     def begin(
         cls,
-        log: LiveLog | LiveMergedLog,
+        log: AnyLiveLog,
         start_offset: int | None,
         isolation_level: IsolationLevel,
         options: ReadArguments,
@@ -50,7 +49,7 @@ class PartitionFollower:
 
     def __init__(
         self,
-        log: LiveLog | LiveMergedLog,
+        log: AnyLiveLog,
         position: int,
         isolation_level: IsolationLevel,
         options: ReadArguments,
