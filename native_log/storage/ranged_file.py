@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import deque
@@ -125,7 +126,13 @@ class RangedFile(AnonymousFile):
 
     def _bring(self, position: int, end: int) -> None:
         """Fetch a range, and put it into memory."""
-        self._write(position, self._fetch(position, end))
+        data = memoryview(self._fetch(position, end))
+        if len(data) != end - position:
+            message = (
+                f"expected {end - position} bytes from position {position} on, found {len(data)}; read again"
+            )
+            raise OSError(errno.EIO, message, self.path)
+        self._write(position, data)
 
     def _take(self) -> None:
         """Wait for the first range that is on its way."""

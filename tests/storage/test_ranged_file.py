@@ -141,3 +141,13 @@ def test_an_empty_file() -> None:
     with Source(b"").open() as file:
         assert file.read(0, 0) == b""
         assert file.size_bytes == 0
+
+
+def test_an_answer_that_is_too_short_is_an_error() -> None:
+    source = Source()
+    source.fetch = lambda position, end: CONTENT[position : end - 1]  # type: ignore[method-assign]
+    with (
+        source.open() as file,
+        pytest.raises(OSError, match=r"expected 2048 bytes from position 0 on, found 2047"),
+    ):
+        file.read(0, 100)

@@ -94,7 +94,9 @@ class ObjectBucket:
 
         def get() -> Buffer:
             found = self._obstore.get(self._store, key, options=options)
-            if _remote_file(found.meta) != file:  # some servers ignore the condition
+            answered = _remote_file(found.meta)
+            if (answered.size_bytes, answered.version) != (file.size_bytes, file.version):
+                # Some servers ignore the condition.
                 raise replaced(f"{self._url}/{key}")
             answer: Buffer = found.bytes()
             return answer

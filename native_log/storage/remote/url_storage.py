@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from native_log.storage.files import FileEntry, KnownFile, Storage
     from native_log.storage.local import DataFile
 
-_LISTED_FOLDERS = 64
-"""How many folders a storage remembers. Opening a log looks at its folder and at the one above."""
+_LISTED_FOLDERS = 256
+"""How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
+are opened at a time."""
 
 _buckets: dict[tuple[int, str, StorageOptions], Bucket] = {}
 """The buckets by the process that opened them, URL and options. Others' buckets are never used."""
