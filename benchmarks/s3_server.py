@@ -21,10 +21,14 @@ class ServerError(Exception):
 
 
 def unavailable_reason() -> str | None:
-    """Return why no S3 server can run on this machine, in one line, or None if one can."""
-    if _program().exists() or shutil.which("go"):
-        return None
-    return "expected Go 1.24 or newer on PATH, found none; it builds the S3 server once"
+    """Return why no S3 server can run on this machine, or None if one can. It is built if it is missing."""
+    if not _program().exists() and shutil.which("go") is None:
+        return "expected Go 1.24 or newer on PATH, found none; it builds the S3 server once"
+    try:
+        program()
+    except ServerError as error:
+        return str(error)
+    return None
 
 
 def _program() -> Path:

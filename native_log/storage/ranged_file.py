@@ -108,11 +108,11 @@ class RangedFile(AnonymousFile):
         """Fetch bytes that are needed, and some around them."""
         start = max(0, min(position, self.size_bytes - _LOOKUP_BYTES))
         end = min(self.size_bytes, max(end, position + _LOOKUP_BYTES))
-        while start < end:
-            self._ahead.append(self._begin(start, min(end, start + MAX_RANGE_BYTES)))
-            start = self._ahead[-1][0].end_position
-        while self._ahead:
-            self._take()
+        while start < end:  # in this thread: when many logs are opened, each has one
+            stop = min(end, start + MAX_RANGE_BYTES)
+            self._bring(start, stop)
+            self._hold(FileRange(start, stop))
+            start = stop
 
     def _submit(self, position: int, end: int) -> int:
         """Begin to fetch a range, at most MAX_RANGE_BYTES of it. Return its end. The next one is larger."""

@@ -26,7 +26,7 @@ from urllib.request import Request, urlopen
 import obstore
 from obstore.store import AzureStore
 
-from benchmarks.jvm import jars, java_tool
+from benchmarks.jvm import JavaError, jars, java_tool
 from benchmarks.jvm import unavailable_reason as no_java
 from benchmarks.paths import HERE, cache
 
@@ -40,6 +40,10 @@ _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The account that every Azurite has; its documentation gives the key."""
 _START_SECONDS = 60
+
+
+class BuildError(Exception):
+    """A server cannot be built or fetched here; the message has the end of the output."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,11 @@ def gcs(folder: Path, scratch: Path) -> Iterator[Store]:
 def hdfs(folder: Path, scratch: Path) -> Iterator[Store]:
     """Run a small HDFS with a copy of `folder`."""
     source = Path(__file__).with_name("Hdfs.java")
-    command = [java_tool("java"), "-cp", f"{jars(HDFS)}/*", str(source), str(scratch / "hdfs"), str(folder)]
+    try:
+        libraries = jars(HDFS)
+    except JavaError as error:
+        raise BuildError(str(error)) from None
+    command = [java_tool("java"), "-cp", f"{libraries}/*", str(source), str(scratch / "hdfs"), str(folder)]
     with (scratch / "log").open("w") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
@@ -136,7 +144,9 @@ def _built(name: str, command: list[str]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
             environment = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
-            subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+            process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+            if process.returncode:
+                raise BuildError(f"{' '.join(command)}: {process.stderr[-500:]}")
             (folder / "done").touch()
     return folder
 

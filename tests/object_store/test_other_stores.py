@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from tests.contents import everything_in
 from . import servers
 
 if TYPE_CHECKING:
-    import contextlib
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -40,12 +40,16 @@ def store(
     request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
     reason = servers.unavailable_reason(request.param)
-    if reason is not None:
-        stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_S3") == "1" else pytest.skip
-        stop(f"{request.param} cannot run here: {reason}")
     scratch = tmp_path_factory.mktemp(request.param)
-    running: contextlib.AbstractContextManager[Store] = getattr(servers, request.param)(folder, scratch)
-    with running as store:
+    with contextlib.ExitStack() as stack:
+        if reason is None:
+            try:
+                store = stack.enter_context(getattr(servers, request.param)(folder, scratch))
+            except servers.BuildError as error:
+                reason = str(error)
+        if reason is not None:
+            stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_STORES") == "1" else pytest.skip
+            stop(f"{request.param} cannot run here: {reason}")
         yield store
 
 
