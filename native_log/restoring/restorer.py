@@ -103,8 +103,8 @@ def restore(
         OffsetOutOfRangeError: offsets in the range are nowhere.
         InvalidTopicError: the log of the cluster's metadata, which a broker writes itself.
         OSError: there is too little free space, or reading or writing failed.
-        FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError, ValueError,
-            TypeError: see LogDir.
+        FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: see LogDir.
+        ValueError, TypeError: an invalid argument.
     """
     start, end = check_limit("start", start), check_limit("end", end)
     destination = Destination(local_path(dest).resolve())
