@@ -11,7 +11,7 @@ from native_log.errors import CorruptRecordError
 from native_log.records import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -71,16 +71,16 @@ def states(directory: Path) -> dict[str, FileState]:
     }
 
 
-def everything_in(log_dir: LogDir) -> Iterator[Any]:
+def everything_in(log_dir: LogDir, modes: Sequence[Mode] = get_args(Mode)) -> Iterator[Any]:
     """Yield what can be read of all partitions: rows, errors, batches, transactions, and facts about logs."""
     for directory in log_dir.partitions():
         log = log_dir.partition(*directory.key)
         yield directory.key, directory.kind, log.log_start_offset, log.log_end_offset, log.high_watermark
         yield log.last_stable_offset, log.leader_epochs, log.topic_id, log.size_bytes
-        for isolation_level, mode in product(get_args(IsolationLevel), get_args(Mode)):
+        for isolation_level, mode in product(get_args(IsolationLevel), modes):
             read = partial(log.read, isolation_level=isolation_level, mode=mode)
             yield _outcome(lambda read=read: read().read_all().to_pylist())
-        for mode in ("failFast", "dropMalformed"):
+        for mode in [mode for mode in modes if mode != "permissive"]:
             yield _outcome(lambda log=log, mode=mode: [b.to_pylist() for b in log.batches(mode=mode)])
             yield _outcome(lambda log=log, mode=mode: log.transactions(mode=mode).to_pylist())
             yield _outcome(lambda log=log, mode=mode: log.offset_for_timestamp(0, mode=mode))

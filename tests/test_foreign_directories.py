@@ -39,6 +39,8 @@ from native_log.producer.transaction_file import TRANSACTION_STATE
 from native_log.publish import commit as publishing
 from native_log.publish import job as jobs
 from native_log.publish.job import WriteJob
+from native_log.restoring.destination import REQUEST
+from native_log.restoring.destination import UNFINISHED as UNFINISHED_RESTORE
 from native_log.salvaging.destination import UNFINISHED
 from native_log.segment.files import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIME_INDEX, file_name
 from native_log.segment.files import TRANSACTION_INDEX as ABORTED_INDEX
@@ -68,6 +70,8 @@ STAGED = {
     PARTITION_METADATA: f"t-0/{PARTITION_METADATA}",
     LEADER_EPOCH_CHECKPOINT: f"t-0/{LEADER_EPOCH_CHECKPOINT}",
     UNFINISHED: f"../salvaged{UNFINISHED}",
+    UNFINISHED_RESTORE: f"../restored{UNFINISHED_RESTORE}",
+    REQUEST: f"../restored{UNFINISHED_RESTORE}/{REQUEST}",
     INITIAL_OFFSETS: f"state/{INITIAL_OFFSETS}",
     LOG_IDENTITIES: f"state/{LOG_IDENTITIES}",
 }
@@ -199,12 +203,17 @@ def salvage(data: Path) -> None:
     native_log.salvage(data, data.parent / "salvaged")
 
 
+def restore(data: Path) -> None:
+    native_log.restore(data, data.parent / "restored")
+
+
 SMALL = {"segment.bytes": 1000, "retention.bytes": 0, "file.delete.delay.ms": 0}
 LATER_MS = 2_000_000_000_000
 OPERATIONS: dict[str, Callable[[Path], object]] = {
     "verify": native_log.verify,
     "read": read,
     "salvage": salvage,
+    "restore": restore,
     "offset state": keep_offsets,
     "publish": publish("t"),
     "publish a new topic": publish("new"),
@@ -231,7 +240,8 @@ def run_all(data: Path, outside: Path) -> None:
             operation(data)
         assert state(outside) == before, f"{name} has changed files outside"
         shutil.rmtree(data, ignore_errors=True)
-        shutil.rmtree(data.with_name("salvaged"), ignore_errors=True)
+        for copy in ("salvaged", "restored"):
+            shutil.rmtree(data.with_name(copy), ignore_errors=True)
 
 
 def copy_special(source: str, target: str) -> None:
@@ -430,6 +440,8 @@ TEXTS = {
     ],
     LEADER_EPOCH_CHECKPOINT: ["0\n1\n../outside 0\n", "0\n1\n5 99999\n"],
     UNFINISHED: ["a file"],
+    UNFINISHED_RESTORE: ["a file"],
+    REQUEST: ["{", "[" * 100_000],
     INITIAL_OFFSETS: ["{", '{"version": 1, "offsets": {"../outside": {"../x": 1}}}', '{"version": 1}'],
     LOG_IDENTITIES: ["{", '{"version": 1, "offsets": [], "topicIds": 1, "leaderEpochs": 3}'],
 }

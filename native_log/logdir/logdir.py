@@ -428,7 +428,7 @@ class LogDir(InternalTables):
         return self._open(directory)
 
     def remote_problems(self, directory: PartitionDir) -> Iterator[Problem]:
-        """Yield where objects in remote storage and its metadata contradict each other. See RemoteLogs."""
+        """Yield where objects in remote storage and its metadata contradict each other."""
         if self._remote is not None and self._remote.has(directory):
             yield from self._remote.problems(directory, read_topic_id(directory.folder))
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 UNFINISHED = ".unfinished-restore"
 """The suffix of the folder in which partitions are built."""
-_REQUEST = "request.json"
+REQUEST = "request.json"
+"""The file in it that says what is restored."""
 _REPLACED = "replaced"
 
 
@@ -70,10 +71,12 @@ class Destination:
         Raises LogDirInUseError if another process uses the folder; KafkaLogError; OSError.
         """
         shutil.rmtree(removal_name(self._staging), ignore_errors=True)  # that of an earlier run
+        if self._staging.is_symlink():
+            self._staging.unlink()
         self._staging.mkdir(parents=True, exist_ok=True)
         with LogDirLock(self._staging):
-            file, text = self._staging / _REQUEST, json.dumps(request, sort_keys=True)
-            if file.exists() and read_file(str(file)).decode() != text:
+            file, text = self._staging / REQUEST, json.dumps(request, sort_keys=True)
+            if file.exists() and read_file(str(file), follow_link=False) != text.encode():
                 raise KafkaLogError(
                     "expected an unfinished restore with the same arguments, found one with others; finish "
                     "it with those, or remove this folder",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.object_store
 
-FIXTURES = ("whole-broker", "txn", "plain-zstd", "corrupt-bitflip-body", "crash")
+FIXTURES = ("whole-broker", "txn", "corrupt-bitflip-body")
 
 
 @pytest.fixture(scope="module")

@@ -107,11 +107,23 @@ def write_with_a_slow_attempt(spark: SparkSession, logs: str, flag: str) -> None
     save(some_rows(spark).mapInArrow(slow_down(iter, flag), SCHEMA), logs)
 
 
-def read_rows(spark: SparkSession, data: str, options: Mapping[str, str] = MappingProxyType({})) -> list[Any]:
+def read_rows(
+    spark: SparkSession, data: str | list[str], options: Mapping[str, str] = MappingProxyType({})
+) -> list[Any]:
     read = spark.read.format("kafkalog").option("minPartitions", 8).options(**options)
     return sorted(
         map(list, read.load(data).selectExpr("topic", "partition", "offset", "hex(value)").collect())
     )
+
+
+def stream_rows(
+    spark: SparkSession, data: str, options: Mapping[str, str], checkpoint: str, output: str
+) -> list[Any]:
+    stream = spark.readStream.format("kafkalog").options(**options).option("startingOffsets", "earliest")
+    rows = stream.load(data).selectExpr("topic", "partition", "offset", "hex(value)")
+    query = rows.writeStream.trigger(availableNow=True).option("checkpointLocation", checkpoint)
+    query.format("parquet").start(output).awaitTermination()
+    return sorted(map(list, spark.read.parquet(output).collect()))
 
 
 def count_segments(spark: SparkSession, data: str) -> int:

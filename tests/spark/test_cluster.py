@@ -103,10 +103,16 @@ def test_reading(driver: Driver) -> None:
 
 
 @pytest.mark.object_store
-def test_reading_a_bucket(driver: Driver, s3: S3Server) -> None:
+def test_reading_a_bucket(driver: Driver, s3: S3Server, tmp_path: Path) -> None:
     """The credentials are options. No executor sees the files, and no process has them in its environment."""
     url = f"s3a://data/{Path(DATA).relative_to(TESTS_DATA).as_posix()}"
-    assert driver.call(jobs.read_rows, url, s3.options) == driver.call(jobs.read_rows, DATA)
+    expected = driver.call(jobs.read_rows, DATA)
+    assert driver.call(jobs.read_rows, url, s3.options) == expected
+    (s3.root / "second-replica").symlink_to(DATA)
+    replicas = [url, "s3a://second-replica"]
+    assert driver.call(jobs.read_rows, replicas, {**s3.options, "replicas": "merge"}) == expected
+    folders = tmp_path / "checkpoint", tmp_path / "rows"
+    assert driver.call(jobs.stream_rows, url, s3.options, *folders) == expected
 
 
 def test_compaction_of_large_logs(driver: Driver, tmp_path: Path) -> None:
