@@ -75,7 +75,7 @@ class RemoteEntry:
 
 
 class _Listings:
-    """The folders that were listed last. They belong to one process and are never pickled."""
+    """The folders that were used last. They belong to one process and are never pickled."""
 
     def __init__(self) -> None:
         self._folders: OrderedDict[str, Mapping[str, RemoteEntry]] = OrderedDict()
@@ -93,6 +93,8 @@ class _Listings:
 
     def get(self, folder: str) -> Mapping[str, RemoteEntry] | None:
         with self._lock:
+            if folder in self._folders:
+                self._folders.move_to_end(folder)
             return self._folders.get(folder)
 
     def forget(self, folder: str) -> None:
