@@ -26,6 +26,7 @@ from urllib.request import Request, urlopen
 import obstore
 from obstore.store import AzureStore
 
+from benchmarks import s3_server
 from benchmarks.jvm import JavaError, jars, java_tool
 from benchmarks.jvm import unavailable_reason as no_java
 from benchmarks.paths import HERE, cache
@@ -70,7 +71,7 @@ def unavailable_reason(name: str) -> str | None:
 @contextlib.contextmanager
 def azure(folder: Path, scratch: Path) -> Iterator[Store]:
     """Run Azurite with a copy of `folder`."""
-    program = _built(f"azurite-{AZURITE}", ["npm", "install", "--prefix", ".", f"azurite@{AZURITE}"])
+    program = _azurite()
     port = _free_port()
     command = [str(program / "node_modules" / ".bin" / "azurite-blob"), "--blobPort", str(port), "--silent"]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
@@ -98,9 +99,7 @@ def azure(folder: Path, scratch: Path) -> Iterator[Store]:
 @contextlib.contextmanager
 def gcs(folder: Path, scratch: Path) -> Iterator[Store]:
     """Run fake-gcs-server with a copy of `folder`."""
-    program = _built(
-        f"fake-gcs-server-{FAKE_GCS}", ["go", "install", f"github.com/fsouza/fake-gcs-server@{FAKE_GCS}"]
-    )
+    program = _fake_gcs()
     port = _free_port()
     endpoint = f"http://127.0.0.1:{port}"
     command = [str(program / "fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-port", str(port)]
@@ -117,10 +116,7 @@ def gcs(folder: Path, scratch: Path) -> Iterator[Store]:
 def hdfs(folder: Path, scratch: Path) -> Iterator[Store]:
     """Run a small HDFS with a copy of `folder`."""
     source = Path(__file__).with_name("Hdfs.java")
-    try:
-        libraries = jars(HDFS)
-    except JavaError as error:
-        raise BuildError(str(error)) from None
+    libraries = _hadoop()
     command = [java_tool("java"), "-cp", f"{libraries}/*", str(source), str(scratch / "hdfs"), str(folder)]
     with (scratch / "log").open("w") as log:
         process = subprocess.Popen(
@@ -134,6 +130,22 @@ def hdfs(folder: Path, scratch: Path) -> Iterator[Store]:
         process.stdin.close()
         process.wait()
         process.stdout.close()
+
+
+def _azurite() -> Path:
+    return _built(f"azurite-{AZURITE}", ["npm", "install", "--prefix", ".", f"azurite@{AZURITE}"])
+
+
+def _fake_gcs() -> Path:
+    package = f"github.com/fsouza/fake-gcs-server@{FAKE_GCS}"
+    return _built(f"fake-gcs-server-{FAKE_GCS}", ["go", "install", package])
+
+
+def _hadoop() -> Path:
+    try:
+        return jars(HDFS)
+    except JavaError as error:
+        raise BuildError(str(error)) from None
 
 
 def _built(name: str, command: list[str]) -> Path:
@@ -205,3 +217,11 @@ def _create_container(endpoint: str, name: str) -> None:
     request.add_header("Authorization", f"SharedKey {_ACCOUNT}:{base64.b64encode(digest).decode()}")
     request.add_header("Content-Length", "0")
     urlopen(request).close()
+
+
+if __name__ == "__main__":  # builds all servers, so that no test has to wait
+    for build in (s3_server.program, _azurite, _fake_gcs, _hadoop):
+        try:
+            print(build())
+        except (BuildError, s3_server.ServerError, OSError) as error:
+            print(f"not built: {error}")
