@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from native_log import LogDir, LogTruncatedError
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
+from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.segment.files import file_name
 from tests.builders.copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
@@ -183,3 +184,10 @@ def test_a_truncation_ends_a_follower(tmp_path: Path) -> None:
         other.become([*batches(0, 4), *batches(4, 6, epoch=1)])
         with pytest.raises(LogTruncatedError, match="truncated to offset 12"):
             list(arriving)
+
+
+def test_two_leaders_that_take_turns_uncleanly() -> None:
+    """Neither has the epochs of the other, so that one comparison of epochs is not enough (KIP-279)."""
+    before = (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(3, 6))
+    now = (EpochEntry(0, 0), EpochEntry(2, 3), EpochEntry(4, 6))
+    assert diverged(9, 3, now, 9, read_entries=before) == 3

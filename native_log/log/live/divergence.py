@@ -45,9 +45,18 @@ def diverged(
     if end is None or (end.end_offset >= position and end.epoch >= epoch_at_position):
         return shorter
     offsets = [end.end_offset, position - 1, log_end_offset]
-    if end.epoch < epoch_at_position:
-        # Both have the epoch `end.epoch`, but not the same part of it (KIP-279).
+    epoch = epoch_at_position
+    while end is not None and end.epoch < epoch:
+        # Both have the epoch `end.epoch`, but not the same part of it (KIP-279). Or only the log now has it:
+        # then an earlier epoch is compared, as a follower asks its leader again.
         known = end_offset_for_epoch(read_entries, end.epoch, position)
-        if known is not None:
-            offsets.append(known.end_offset)
+        if known is None:
+            break
+        offsets.append(known.end_offset)
+        if known.epoch == end.epoch:
+            break
+        epoch = known.epoch
+        end = end_offset_for_epoch(entries, epoch, log_end_offset)
+        if end is not None:
+            offsets.append(end.end_offset)
     return min(offsets)
