@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from native_log.records.compaction import MapProgress, RewriteOptions, Rewritten
+from native_log.records.conditions import RecordConditions
 from native_log.records.options import (
     DecodeOptions,
     EncodeOptions,
@@ -24,6 +25,9 @@ class ArrowBatch:
     """A record batch to be imported through Arrow's PyCapsule interface: `pa.record_batch(batch)`."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
+
+class Conditions:
+    def __init__(self, conditions: RecordConditions) -> None: ...
 
 class Bytes:
     def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -25,6 +25,7 @@ of falling back.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`, `partition_of_key(key, partitions)`: Kafka's default
   partitioner.
 - `rows_by_partition(partitions, count)`: the rows of each partition.
+- `Conditions(record_conditions)`: what records must meet, compiled for `DecodeOptions.conditions`.
 - `BatchHeaders`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: the record-level
   part of compaction (see `compaction`).
 
@@ -55,12 +56,14 @@ from native_log.records.results import (
 
 if TYPE_CHECKING:
     from native_log.records.compaction import MapProgress, RewriteOptions, RewriteStats, Rewritten, Verdict
+    from native_log.records.conditions import Pattern, RecordConditions
     from native_log.records.control import encode_marker
     from native_log.records.encoding import Encoded
     from native_log.records.kernel import (
         AppendedRecord,
         BatchBuilder,
         BatchHeaders,
+        Conditions,
         KeyBuckets,
         OffsetMap,
         OpenBatches,
@@ -118,6 +121,7 @@ __all__ = [
     "BatchBuilder",
     "BatchHeaders",
     "Checked",
+    "Conditions",
     "Damage",
     "DecodeOptions",
     "Decoded",
@@ -131,6 +135,8 @@ __all__ = [
     "OffsetMap",
     "OffsetOrder",
     "OpenBatches",
+    "Pattern",
+    "RecordConditions",
     "RewriteOptions",
     "RewriteStats",
     "Rewritten",
@@ -168,6 +174,8 @@ _MODULES = {
     "Encoded": "encoding",
     "InputOptions": "options",
     "MapProgress": "compaction",
+    "Pattern": "conditions",
+    "RecordConditions": "conditions",
     "RECORD_SCHEMA": "schema",
     "RewriteOptions": "compaction",
     "RewriteStats": "compaction",

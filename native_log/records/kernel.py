@@ -25,6 +25,7 @@ format_batches = kernel.format_batches
 rewrite = kernel.rewrite
 rewrite_file = kernel.rewrite_file
 merge = kernel.merge
+Conditions = kernel.Conditions
 BatchHeaders = kernel.BatchHeaders
 KeyBuckets = kernel.KeyBuckets
 OffsetMap = kernel.OffsetMap

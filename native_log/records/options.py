@@ -12,7 +12,7 @@ is known of the order of their offsets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from native_log.codecs import CODECS
 from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
@@ -58,6 +58,8 @@ class DecodeOptions(InputOptions):
     """The value of the column `partition`."""
     segment: str | None = None
     """The value of the column `segment`: the name of the .log file."""
+    conditions: Any = None
+    """A `Conditions` of the same implementation: drop records that do not meet them. None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ fn decoded(file: &File, max_bytes: Option<usize>, max_rows: Option<usize>) -> us
         let options = Options {
             base_position: position as i64,
             selection: Selection::default(),
+            conditions: None,
             order: None,
             max_rows,
             max_bytes,

@@ -68,6 +68,7 @@ fn has_valid_records(row: &BatchRow, batch: &[u8], previous: i64, max_batch_byte
     let options = Options {
         base_position: 0,
         selection: Selection::default(),
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

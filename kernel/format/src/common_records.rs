@@ -1,6 +1,7 @@
 //! The fast reader of v2 records. It reads records of the common shape only: their lengths take few bytes, and what it
 //! does not read itself (every other shape, and damage) it leaves to the careful reader in `v2`.
 
+use crate::conditions::RecordConditions;
 use crate::header::V2Header;
 use crate::record::Record;
 use crate::selection::OffsetRange;
@@ -19,6 +20,7 @@ pub struct CommonRecords<'a> {
     /// Records that end at or before this index are read here: READ_AHEAD bytes after it are readable.
     end: usize,
     range: OffsetRange,
+    conditions: Option<&'a RecordConditions>,
     /// Index of the next record.
     pub(crate) position: usize,
     /// How many records are left.
@@ -93,9 +95,10 @@ impl<'a> CommonRecords<'a> {
         section_bytes: usize,
         count: usize,
         range: OffsetRange,
+        conditions: Option<&'a RecordConditions>,
     ) -> Self {
         let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
-        CommonRecords { header, readable, section_bytes, end, range, position: 0, left: count }
+        CommonRecords { header, readable, section_bytes, end, range, conditions, position: 0, left: count }
     }
 
     /// The header of the batch.
@@ -113,10 +116,24 @@ impl<'a> CommonRecords<'a> {
         self.section_bytes - self.position
     }
 
-    /// Calls `append` for each record with an offset in the range, up to the first record that is not of the common shape. With
+    /// Calls `append` for each record in the range that meets the conditions, up to the first record that is not of the common shape. With
     /// HEADERS, records with headers are of the common shape, too; their headers are skipped.
     #[inline(always)]
     pub fn for_each<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
+        let header = self.header;
+        match self.conditions {
+            None => self.for_each_in_range::<HEADERS>(append),
+            Some(conditions) => self.for_each_in_range::<HEADERS>(|record| {
+                // SAFETY: the bytes of the batch outlive the call.
+                if conditions.matches(&unsafe { record.record(header) }, &[]) {
+                    append(record);
+                }
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn for_each_in_range<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
         let (mut position, mut left) = (self.position, self.left);
         while left > 0 && position < self.end {
             // SAFETY: the position is below the end.

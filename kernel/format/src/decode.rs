@@ -5,6 +5,7 @@ use std::io;
 
 use crate::chunk::{Chunk, with_chunk};
 use crate::codec::{Decompressor, SLACK, with_decompressor};
+use crate::conditions::RecordConditions;
 use crate::damage::{Damage, Fault, Kind};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
@@ -19,6 +20,8 @@ pub struct Options<'a> {
     /// Position of the first byte of the input in its file.
     pub base_position: i64,
     pub selection: Selection,
+    /// None: every record meets them. They do not apply to control records.
+    pub conditions: Option<&'a RecordConditions>,
     /// None: do not check the order of batches.
     pub order: Option<Order<'a>>,
     /// Stop after the batch with which there are this many records or more.
@@ -220,9 +223,16 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         if without_rows {
             return Ok(Used::Skipped { next_offset });
         }
+        let conditions = options.conditions.filter(|_| !header.control());
+        if conditions.is_some_and(|conditions| conditions.skips_v2(&header)) {
+            return Ok(Used::Skipped { next_offset });
+        }
         let (readable, section_bytes) = v2::section(&header, rest, total, self.decompressor, options.max_batch_bytes)?;
+        if conditions.is_some_and(|conditions| !conditions.may_match(&readable[..section_bytes])) {
+            return Ok(Used::Skipped { next_offset });
+        }
         check_room(self.sink, header.record_count, section_bytes)?;
-        v2::read_records(&header, readable, section_bytes, self.range, self.sink)?;
+        v2::read_records(&header, readable, section_bytes, self.range, conditions, self.sink)?;
         self.sink.end_batch(BatchValues {
             timestamp_type: i32::from(header.log_append_time()),
             leader_epoch: header.leader_epoch,
@@ -249,7 +259,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         let (batch_offset, last_offset) = if header.is_wrapper() {
             self.wrapper(&header, message)?
         } else {
-            legacy::read_message(&header, message, options.check_crcs, self.range, self.sink)?;
+            legacy::read_message(&header, message, options.check_crcs, self.range, options.conditions, self.sink)?;
             (header.offset, header.offset)
         };
         self.sink.end_batch(BatchValues {
@@ -275,7 +285,8 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         let readable = self.decompressor.decompress(header.codec(), header.magic, input, options.max_batch_bytes)?;
         let content = &readable[..readable.len() - SLACK];
         check_room(self.sink, 0, content.len())?;
-        let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.range, self.sink)?;
+        let (check_crcs, conditions) = (options.check_crcs, options.conditions);
+        let offsets = legacy::read_wrapper(header, content, check_crcs, self.range, conditions, self.sink)?;
         if let Some(order) = &self.order {
             order.check_wrapped(offsets.first, offsets.last)?;
         }

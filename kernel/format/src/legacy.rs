@@ -2,6 +2,7 @@
 //! AbstractLegacyRecordBatch).
 
 use crate::big_endian::i32_at;
+use crate::conditions::RecordConditions;
 use crate::damage::Fault;
 use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST};
 use crate::record::Record;
@@ -48,17 +49,23 @@ pub fn read_message<S: RecordSink>(
     message: &[u8],
     check_crcs: bool,
     range: OffsetRange,
+    conditions: Option<&RecordConditions>,
     sink: &mut S,
 ) -> Result<(), Fault> {
     if check_crcs {
         header.check_crc(message)?;
     }
     let (key, value) = key_and_value(header, message)?;
-    if range.contains(header.offset) {
-        let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
+    let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
+    if range.contains(header.offset) && is_wanted(conditions, &record) {
         sink.append(&record, &[]);
     }
     Ok(())
+}
+
+/// Messages have no producer and no headers.
+fn is_wanted(conditions: Option<&RecordConditions>, record: &Record) -> bool {
+    conditions.is_none_or(|conditions| conditions.has_producer(-1) && conditions.matches(record, &[]))
 }
 
 /// The compressed bytes of a wrapper.
@@ -81,10 +88,11 @@ pub fn read_wrapper<S: RecordSink>(
     content: &[u8],
     check_crcs: bool,
     range: OffsetRange,
+    conditions: Option<&RecordConditions>,
     sink: &mut S,
 ) -> Result<WrappedOffsets, Fault> {
     let records = wrapped_records(wrapper, content, check_crcs)?;
-    let selected = records.iter().filter(|(record, _)| range.contains(record.offset));
+    let selected = records.iter().filter(|(record, _)| range.contains(record.offset) && is_wanted(conditions, record));
     selected.for_each(|(record, _)| sink.append(&record, &[]));
     Ok(records.offsets)
 }

@@ -17,7 +17,7 @@
 //! | [`record`] | one record |
 //! | [`v2`], [`common_records`] | the records of a v2 batch: the careful reader and the fast one |
 //! | [`legacy`] | messages and wrappers of v0 and v1 |
-//! | [`selection`] | which records are read |
+//! | [`selection`], [`conditions`] | which records are read |
 //! | [`order`] | whether batches come in the order of their offsets |
 //! | [`java_utf8`](mod@java_utf8) | text as Java decodes it |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
@@ -35,6 +35,7 @@ mod chunk;
 pub mod codec;
 pub mod common_records;
 pub mod compaction;
+pub mod conditions;
 pub mod copy;
 mod cpu;
 pub mod crc;

@@ -5,6 +5,7 @@
 
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::common_records::CommonRecords;
+use crate::conditions::RecordConditions;
 use crate::damage::Fault;
 use crate::header::{V2_HEADER, V2Header};
 use crate::record::{Record, RecordHeader};
@@ -15,7 +16,7 @@ use crate::varint::{read_i32, read_i64};
 /// Size of the smallest record: length, attributes, two deltas, key length, value length and header count, one byte each.
 const SMALLEST_RECORD: usize = 7;
 
-/// Appends the records of a batch in `range` to `sink`. With a fault, some of them may have been appended.
+/// Appends the records of a batch that are in `range` and meet the conditions to `sink`. With a fault, some of them may have been appended.
 ///
 /// `readable` begins with the `section_bytes` bytes of records, decompressed. Bytes that mean nothing may follow them.
 pub fn read_records<S: RecordSink>(
@@ -23,14 +24,18 @@ pub fn read_records<S: RecordSink>(
     readable: &[u8],
     section_bytes: usize,
     range: OffsetRange,
+    conditions: Option<&RecordConditions>,
     sink: &mut S,
 ) -> Result<(), Fault> {
     let section = &readable[..section_bytes];
     let count = check_counts(header, section_bytes)?;
     let mut headers = Vec::new();
-    let mut records = CommonRecords::new(header, readable, section_bytes, count, range);
+    let mut records = CommonRecords::new(header, readable, section_bytes, count, range, conditions);
+    let skips_headers = !conditions.is_some_and(RecordConditions::needs_headers);
     while records.left > 0 {
-        sink.append_common(&mut records);
+        if skips_headers {
+            sink.append_common(&mut records);
+        }
         if records.left == 0 {
             break;
         }
@@ -39,7 +44,7 @@ pub fn read_records<S: RecordSink>(
         let body = record_body(section, &mut records.position, number, count)?;
         let record = parse(body, header, &mut headers)
             .map_err(|what| Fault::records(format!("record {number} of {count}: {what}")))?;
-        if range.contains(record.offset) {
+        if range.contains(record.offset) && conditions.is_none_or(|conditions| conditions.matches(&record, &headers)) {
             sink.append(&record, &headers);
         }
         records.left -= 1;

@@ -97,6 +97,7 @@ fn is_a_log(out: &[u8], stats: &Stats, check_crcs: bool) {
     let options = DecodeOptions {
         base_position: 0,
         selection: Selection::default(),
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

@@ -114,6 +114,7 @@ fn rows_of(buffer: &[u8], check_crcs: bool, max_batch_bytes: usize) -> (Vec<Row>
     let options = DecodeOptions {
         base_position: 0,
         selection: Selection::default(),
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

@@ -52,6 +52,7 @@ pub fn run(data: &[u8]) {
     let options = Options {
         base_position: BASE_POSITION,
         selection: Selection { start_offset: end_offset.map(|end| end / 2), end_offset, ..Selection::default() },
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

@@ -3,6 +3,7 @@
 mod builder;
 mod bytes;
 mod compaction;
+mod conditions;
 mod convert;
 mod encode;
 mod headers;
@@ -34,7 +35,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{checked, decoded, divided, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 21;
+const API_VERSION: u32 = 22;
 
 #[pymodule]
 mod _kernel {
@@ -49,6 +50,8 @@ mod _kernel {
     use crate::bytes::Bytes;
     #[pymodule_export]
     use crate::compaction::{KeyBuckets, OffsetMap, merge_packs, rewrite_batches, rewrite_file_batches};
+    #[pymodule_export]
+    use crate::conditions::Conditions;
     #[pymodule_export]
     use crate::convert::ArrowBatch;
     #[pymodule_export]
@@ -222,13 +225,14 @@ mod _kernel {
 }
 
 fn format_options<'a>(
-    options: &DecodeOptions,
+    options: &'a DecodeOptions,
     base_position: i64,
     order: Option<&'a OpenOrder>,
 ) -> PyResult<Options<'a>> {
     Ok(Options {
         base_position,
         selection: selection(options.start_offset, options.end_offset, &options.aborted)?,
+        conditions: options.conditions.as_ref().map(|conditions| &conditions.get().conditions),
         order: order.map(OpenOrder::order),
         max_rows: options.max_rows,
         max_bytes: options.max_bytes,

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use kafka_log_format::codec::Codec;
 use kafka_log_format::selection::{Aborted, Selection};
 
+use crate::conditions::Conditions;
 use crate::convert::bytes_of;
 use crate::survivors::Survivors;
 
@@ -34,6 +35,7 @@ pub struct DecodeOptions {
     pub topic: Option<String>,
     pub partition: Option<i32>,
     pub segment: Option<String>,
+    pub conditions: Option<Py<Conditions>>,
 }
 
 #[derive(FromPyObject)]

@@ -74,7 +74,8 @@ class _KeyDecoder:
 
 def _put_keys(range: SlicedRange, put: PutBatches, options: ReadOptions) -> None:
     """Put the keys of a range into a map. Raises _MapFullError, with an offset."""
-    reader = Reader(range, [], replace(options, max_bytes=None, first_rows=None), _KeyDecoder(put))
+    whole = replace(options, max_bytes=None, first_rows=None, filter=None)
+    reader = Reader(range, [], whole, _KeyDecoder(put))
     try:
         for _ in reader.batches():
             pass

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.arguments import Mode
+    from native_log.filters.forms import FilterLike
     from native_log.segment.damage import DamagedRange
 
 
@@ -58,6 +59,7 @@ class LogRange(SlicedRange):
         first_rows: int | None = DEFAULT_FIRST_ROWS,
         on_damage: Callable[[DamagedRange], None] | None = None,
         fail_on_data_loss: bool = True,
+        filter: FilterLike = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the records in batches of a few megabytes.
 
@@ -74,13 +76,19 @@ class LogRange(SlicedRange):
             on_damage: called with each damaged range, except in mode "failFast".
             fail_on_data_loss: whether to raise an error if records are removed during the read. Otherwise log
                 a warning and read the rest.
+            filter: yield only the records that it selects: SQL text, or an expression of pyarrow or Polars
+                (see native_log.filters). Batches without such records are not decompressed, so that damage in
+                them may not be found. With mode "permissive", it applies to the rows of damaged bytes, too.
 
         Raises:
+            FilterError: the filter is invalid.
             CorruptRecordError: see `mode`.
             LogTruncatedError: the log was truncated during the read (with `fail_on_data_loss`).
             FileNotFoundError: a segment with records of the range was removed during the read (with
                 `fail_on_data_loss`), or the whole directory was.
         """
+        from native_log.filters import to_filter  # takes long to import
+
         options = ReadOptions(
             mode=mode,
             check_crcs=check_crcs,
@@ -89,6 +97,7 @@ class LogRange(SlicedRange):
             first_rows=first_rows,
             on_damage=on_damage,
             fail_on_data_loss=fail_on_data_loss,
+            filter=to_filter(filter),
         )
         return read_rows(self, RECORD_SCHEMA.names if columns is None else columns, options)
 
@@ -100,6 +109,7 @@ class LogRange(SlicedRange):
         check_crcs: bool = True,
         fail_on_data_loss: bool = True,
         map_bytes: int = DEFAULT_MAP_BYTES,
+        filter: FilterLike = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the newest record of each key, in the order of offsets. A tombstone has a null value.
 
@@ -110,9 +120,11 @@ class LogRange(SlicedRange):
             columns, mode, check_crcs, fail_on_data_loss: as for `read`, except `_corrupt_record` and
                 "permissive".
             map_bytes: memory for keys. If they need more, the range is read several times.
+            filter: yield only the newest records that it selects: see `read`.
 
         Raises: as `read`.
         """
+        from native_log.filters import to_filter
         from native_log.log.reading.latest import latest_rows
 
         if mode == "permissive":
@@ -120,4 +132,5 @@ class LogRange(SlicedRange):
                 "mode: expected failFast or dropMalformed, found permissive: damaged bytes have no key"
             )
         names = list(RECORD_SCHEMA.names if columns is None else columns)
-        return latest_rows(self, names, ReadOptions(mode, check_crcs, fail_on_data_loss), map_bytes)
+        options = ReadOptions(mode, check_crcs, fail_on_data_loss, filter=to_filter(filter))
+        return latest_rows(self, names, options, map_bytes)

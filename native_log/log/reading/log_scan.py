@@ -32,8 +32,12 @@ class LogScan:
     arguments: ReadArguments
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown column or mode."""
+        """Raise ValueError for an unknown column, an unknown mode or an invalid filter."""
         record_schema(self.columns)
+        if (filter := self.arguments.get("filter")) is not None:
+            from native_log.filters import to_filter  # takes long to import
+
+            self.arguments["filter"] = to_filter(filter)
         check_mode(self.arguments.get("mode", "failFast"))
 
     @property

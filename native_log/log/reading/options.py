@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from native_log.arguments import Mode
+    from native_log.filters import RecordFilter
+    from native_log.filters.forms import FilterLike
     from native_log.segment.damage import DamagedRange
 
 DEFAULT_MAX_BYTES = 8 << 20
@@ -32,6 +34,7 @@ class ReadArguments(TypedDict, total=False):
     first_rows: int | None
     on_damage: Callable[[DamagedRange], None] | None
     fail_on_data_loss: bool
+    filter: FilterLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class ReadOptions:
     max_bytes: int | None = DEFAULT_MAX_BYTES
     first_rows: int | None = DEFAULT_FIRST_ROWS
     on_damage: Callable[[DamagedRange], None] | None = None
+    filter: RecordFilter | None = None
 
     def __post_init__(self) -> None:
         check_mode(self.mode)

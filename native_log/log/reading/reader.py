@@ -13,6 +13,7 @@ from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
+from native_log.log.reading.row_selection import RowSelection
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.slices import Located
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
@@ -82,10 +83,10 @@ class Reader:
         decode: Decode = decode_rows,
     ) -> None:
         self._range = range
-        self._columns = list(columns)
+        self._selection = RowSelection.of(columns, options)
         self._options = options
         self._decode_batches = decode
-        self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
+        self._decoded_columns = [name for name in self._selection.columns if name != CORRUPT_RECORD]
         # The columns that are decoded until the first transaction: see _aborted.
         self._watched_columns = list(dict.fromkeys((*self._decoded_columns, IS_TRANSACTIONAL)))
         self._transactional_index = self._watched_columns.index(IS_TRANSACTIONAL)
@@ -110,9 +111,15 @@ class Reader:
         while True:
             try:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
+                if self._selection.is_empty:
+                    return
                 readable = replace(self._range, slices=self._slices).readable_slices()
                 for segment_slice in readable:
-                    yield from self._read_slice(segment_slice)
+                    rest = self._selection.rest_of(segment_slice, self._range.max_batch_bytes)
+                    for batch in self._read_slice(rest):
+                        selected = self._selection.apply(batch)
+                        if selected.num_rows:
+                            yield selected
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
                 if relocated_at == self.next_offset:
@@ -172,8 +179,8 @@ class Reader:
         """Decode the batches from the cursor's position to `stop`."""
         columns = self._decoded_columns if self._aborted is not None else self._watched_columns
         options = DecodeOptions(
-            start_offset=segment_slice.min_offset,
-            end_offset=segment_slice.max_offset,
+            start_offset=self._selection.start_offset(segment_slice),
+            end_offset=self._selection.end_offset(segment_slice),
             aborted=self._aborted or b"",
             check_crcs=self._options.check_crcs,
             max_batch_bytes=self._range.max_batch_bytes,
@@ -182,6 +189,7 @@ class Reader:
             topic=self._range.topic,
             partition=self._range.partition,
             segment=segment_slice.segment.log,
+            conditions=self._selection.conditions,
         )
         return self._decode_batches(cursor, stop, columns, options)
 
@@ -200,18 +208,20 @@ class Reader:
                 "segment": segment_slice.segment.log,
                 CORRUPT_RECORD: str(damaged),
             }
-            arrays = [pa.array([known.get(name)], _type_of(name)) for name in self._columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=self._columns)
+            names = self._selection.columns
+            arrays = [pa.array([known.get(name)], _type_of(name)) for name in names]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the requested columns. `_corrupt_record` is null in the rows of records."""
-        if len(self._columns) == len(self._decoded_columns):
-            count = len(self._columns)
+        """Return the columns of `_selection`. `_corrupt_record` is null in the rows of records."""
+        names = self._selection.columns
+        if len(names) == len(self._decoded_columns):
+            count = len(names)
             return batch if batch.num_columns == count else batch.select(range(count))
         arrays = iter(batch.columns)
         nulls = pa.nulls(batch.num_rows, pa.string())
         return pa.RecordBatch.from_arrays(
-            [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
+            [nulls if name == CORRUPT_RECORD else next(arrays) for name in names], names=names
         )
 
     def _locate_again(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:

@@ -39,7 +39,7 @@ def offset_for_timestamp(
     whole = OffsetSpan(log.local_log_start_offset, log.log_end_offset)
     for part in log.locate(whole).slices:
         with part.lookup(window, log.max_batch_bytes) as lookup:
-            rest = _rest_of(part, lookup.find_timestamp(timestamp_ms), lookup)
+            rest = rest_from_time(part, timestamp_ms, lookup)
         end = min(whole.end_offset if rest.max_offset is None else rest.max_offset, rest.segment.end_offset)
         span = OffsetSpan(rest.first_offset, max(rest.first_offset, end))
         for each in log.source.readable((rest,), span):
@@ -49,8 +49,9 @@ def offset_for_timestamp(
     return None
 
 
-def _rest_of(part: SegmentSlice, position: int, lookup: SegmentLookup) -> SegmentSlice:
-    """Return a slice from the batch at `position` on; the whole slice if no batch begins there."""
+def rest_from_time(part: SegmentSlice, timestamp_ms: int, lookup: SegmentLookup) -> SegmentSlice:
+    """Return the rest of a slice before which all timestamps are lower, as its time index shows."""
+    position = lookup.find_timestamp(timestamp_ms)
     if position <= part.start_position:
         return part
     boundary = lookup.find_boundary(position)

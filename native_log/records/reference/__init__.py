@@ -26,6 +26,7 @@ from native_log.records.reference.compaction import (
     rewrite,
     rewrite_file,
 )
+from native_log.records.reference.conditions import Conditions
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
@@ -46,6 +47,7 @@ __all__ = [
     "AppendedRecord",
     "BatchBuilder",
     "BatchHeaders",
+    "Conditions",
     "KeyBuckets",
     "OffsetMap",
     "OpenBatches",

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from native_log.records.reference.batch import Batch, check_crc, read_batch
+from native_log.records.reference.codec import decompress
 from native_log.records.reference.columns import RecordColumns
 from native_log.records.reference.damage import DamagedBatchError, Stop
-from native_log.records.reference.entry import BatchHeader, header_at, wrap64
+from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
 from native_log.records.reference.order import OrderCheck
 from native_log.records.reference.selection import RecordSelection
 from native_log.records.results import Decoded
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.options import DecodeOptions, InputOptions
+    from native_log.records.reference.conditions import Conditions
+    from native_log.records.reference.record import Record
     from native_log.records.results import OffsetOrder
 
 MAX_ARROW_BYTES = 1 << 30
@@ -64,7 +67,7 @@ def decode(
             header = header_at(data, index, base_position, options.max_batch_bytes)
             if in_order is not None:
                 in_order.check(header, data[index:])
-            batch = batch_at(data, index, header, selection, options)
+            batch = batch_at(data, index, header, selection, options, options.conditions)
             if in_order is not None and batch is not None and header.is_wrapper:
                 in_order.check_wrapped(header, batch.records[0].offset, batch.records[-1].offset)
         except Stop as stop:
@@ -74,11 +77,21 @@ def decode(
         if batch is None:
             next_offset = wrap64(header.last_offset + 1)
         else:
-            rows.add(batch, [record for record in batch.records if selection.has(record.offset)])
+            rows.add(
+                batch, [record for record in batch.records if _is_wanted(record, header, selection, options)]
+            )
             next_offset = batch.next_offset
         if in_order is not None:
             in_order.accept(next_offset)
         index += header.size_bytes
+
+
+def _is_wanted(
+    record: Record, header: BatchHeader, selection: RecordSelection, options: DecodeOptions
+) -> bool:
+    return selection.has(record.offset) and (
+        options.conditions is None or options.conditions.matches(record, header)
+    )
 
 
 def decode_file(
@@ -116,6 +129,7 @@ def batch_at(
     header: BatchHeader,
     selection: RecordSelection,
     options: InputOptions,
+    conditions: Conditions | None = None,
 ) -> Batch | None:
     """Return the batch of `header`, or None if it is skipped. Raise Stop "partial" or "damaged"."""
     if selection.skips(header):
@@ -127,10 +141,17 @@ def batch_at(
         raise Stop("partial", header.size_bytes)
     batch = data[index : index + header.size_bytes]
     try:
-        if has_no_rows:
+        if has_no_rows or (conditions is not None and conditions.skips(header)):
             # One flipped bit can make any batch a control batch or an empty one, so the CRC is checked.
-            check_crc(header, batch)
+            if options.check_crcs:
+                check_crc(header, batch)
             return None
+        if conditions is not None and header.magic == 2 and not header.is_control:
+            if options.check_crcs:
+                check_crc(header, batch)
+            section = decompress(header, batch[V2_HEADER.size :], options.max_batch_bytes)
+            if not conditions.may_match(bytes(section)):
+                return None
         return read_batch(header, batch, options.check_crcs, options.max_batch_bytes)
     except DamagedBatchError as error:
         raise Stop.damaged(error, header.position, header.size_bytes, header.offset) from None

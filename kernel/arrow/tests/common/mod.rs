@@ -17,6 +17,7 @@ pub fn options<'a>() -> Options<'a> {
     Options {
         base_position: 0,
         selection: Selection::default(),
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

@@ -140,6 +140,7 @@ fn rows(buffer: &[u8]) -> Vec<Row> {
     let options = decode::Options {
         base_position: 0,
         selection: Selection::default(),
+        conditions: None,
         order: None,
         max_rows: None,
         max_bytes: None,

@@ -107,7 +107,7 @@ fn write_records(
         return Ok(());
     }
     let (readable, section_bytes) = v2::section(header, rest, prefix.total, decompressor, options.max_batch_bytes)?;
-    v2::read_records(header, readable, section_bytes, ALL, lines)
+    v2::read_records(header, readable, section_bytes, ALL, None, lines)
 }
 
 const ALL: OffsetRange = OffsetRange { first: i64::MIN, last: i64::MAX };

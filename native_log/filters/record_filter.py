@@ -1,0 +1,197 @@
+"""A filter of rows, and what follows from it for the records that must be read."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.filters.errors import FilterError
+from native_log.filters.satisfiability import Satisfiability
+from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, Pattern, RecordConditions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROWS = pa.schema([*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string())])
+"""The columns that a filter of records may use."""
+
+MOST_KEYS = 1000
+"""So many keys are compared in the decoder. Filters with more of them are applied to decoded rows."""
+
+
+class RecordFilter:
+    """Selects the rows for which an expression is true, as WHERE does: not those for which it is null.
+
+    A filter can be pickled. What follows from it is found when it is first needed.
+
+    Attributes:
+        expression: of columns of `schema`; None: all rows.
+        schema: the columns that there are.
+        patterns: bytes that records must contain, in addition to the expression. Only decoders apply them.
+    """
+
+    def __init__(
+        self,
+        expression: pc.Expression | None,
+        schema: pa.Schema = ROWS,
+        *,
+        patterns: Sequence[Pattern] = (),
+    ) -> None:
+        """Raise FilterError if the expression is none of `schema`."""
+        self.expression = expression
+        self.schema = schema
+        self.patterns = tuple(patterns)
+        self.columns = () if expression is None else _columns_of(expression, schema)
+
+    def __repr__(self) -> str:
+        parts = [] if self.expression is None else [str(self.expression)]
+        return f"RecordFilter({' and '.join([*parts, *map(repr, self.patterns)])})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all rows are selected."""
+        return self.expression is None and not self.patterns
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the expression is true. `batch` must have the columns `columns`.
+
+        `patterns` are not applied.
+        """
+        return batch if self.expression is None else batch.filter(self.expression)
+
+    @cached_property
+    def is_possible(self) -> bool:
+        """Whether any row can be selected."""
+        bounds = (self.offsets, self._bounds("timestamp"))
+        return self._is_satisfiable and not any(
+            least is not None and most is not None and least > most for least, most in bounds
+        )
+
+    @cached_property
+    def offsets(self) -> tuple[int | None, int | None]:
+        """The least and the greatest offset that can be selected, both inclusive; None: no bound."""
+        return self._bounds("offset")
+
+    @cached_property
+    def conditions(self) -> RecordConditions:
+        """Conditions that each selected record meets. They do not include the offsets."""
+        lowest, highest = self._bounds("timestamp")
+        first, last = self._bounds("producerId")
+        return RecordConditions(
+            min_timestamp_ms=None if lowest is None else -(-lowest // 1000),
+            max_timestamp_ms=None if highest is None else highest // 1000,
+            producer_ids=None if first != last or first is None else (first,),
+            keys=self._keys(),
+            patterns=self.patterns,
+        )
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether a record is selected if it meets `conditions` and its offset is within `offsets`."""
+        if self.expression is None:
+            return True
+        conditions = self.conditions
+        known: list[pc.Expression] = []
+        for column, (least, most), scale in (
+            ("offset", self.offsets, 1),
+            ("timestamp", (conditions.min_timestamp_ms, conditions.max_timestamp_ms), 1000),
+        ):
+            kind = self.schema.field(column).type
+            if least is not None:
+                known.append(pc.field(column) >= pa.scalar(least * scale, pa.int64()).cast(kind))
+            if most is not None:
+                known.append(pc.field(column) <= pa.scalar(most * scale, pa.int64()).cast(kind))
+        if conditions.producer_ids is not None:
+            known.append(pc.field("producerId") == conditions.producer_ids[0])
+        keys = [pc.scalar(True)]
+        if conditions.keys is not None:
+            keys = [_equals("key", key) for key in conditions.keys]
+        facts = [_all([*known, key]) for key in keys]
+        is_rejected = Satisfiability(~self.expression, self.schema).of(facts)
+        return not any(is_rejected) and all(self._satisfiability.of(facts))
+
+    def selects(self, partitions: Sequence[tuple[str, int]]) -> list[bool]:
+        """Return for each partition, a topic and a number, whether it can have selected rows."""
+        if self.expression is None or not {"topic", "partition"} & set(self.columns):
+            return [True] * len(partitions)
+        if not partitions:
+            return []
+        topics, numbers = pc.field("topic"), pc.field("partition")
+        return self._satisfiability.of([(topics == topic) & (numbers == n) for topic, n in partitions])
+
+    @cached_property
+    def _is_satisfiable(self) -> bool:
+        return self.expression is None or self._satisfiability.has(pc.scalar(True))
+
+    @cached_property
+    def _satisfiability(self) -> Satisfiability:
+        assert self.expression is not None
+        return Satisfiability(self.expression, self.schema)
+
+    def _bounds(self, column: str) -> tuple[int | None, int | None]:
+        if column not in self.columns or not self._is_satisfiable:
+            return None, None
+        return self._satisfiability.bounds(column)
+
+    def _keys(self) -> tuple[bytes | None, ...] | None:
+        if "key" not in self.columns or not self._is_satisfiable:
+            return None
+        candidates = _literals(self.expression)
+        return self._satisfiability.keys(sorted(candidates)) if len(candidates) <= MOST_KEYS else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A Satisfiability has nothing to send: it only asks.
+        return {name: value for name, value in self.__dict__.items() if name != "_satisfiability"}
+
+
+def _columns_of(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that an expression uses. Raises FilterError."""
+    rows = schema.empty_table()
+    try:
+        rows.filter(expression)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
+        raise FilterError(
+            f"expected a filter of the columns {', '.join(schema.names)}, found {expression}: {error}"
+        ) from None
+    used = []
+    for index, name in enumerate(schema.names):
+        try:
+            rows.remove_column(index).filter(expression)
+        except pa.ArrowInvalid:
+            used.append(name)
+    return tuple(used)
+
+
+def _equals(column: str, value: bytes | None) -> pc.Expression:
+    field = pc.field(column)
+    return field.is_null() if value is None else field == value
+
+
+def _all(conditions: Sequence[pc.Expression]) -> pc.Expression:
+    combined = conditions[0]
+    for condition in conditions[1:]:
+        combined = combined & condition
+    return combined
+
+
+def _literals(expression: pc.Expression | None) -> set[bytes]:
+    """Return the binary literals of an expression, from the form in which it is pickled: an Arrow file."""
+    assert expression is not None
+    serialized = expression.__reduce__()[1][0]
+    with pa.ipc.open_file(serialized) as file:
+        columns = file.get_batch(0).columns
+    return {value for column in columns for value in _binary_values(column)}
+
+
+def _binary_values(array: pa.Array) -> Iterator[bytes]:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for child in array.flatten():
+            yield from _binary_values(child)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _binary_values(array.flatten())
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        yield from (value for value in array.to_pylist() if value is not None)
