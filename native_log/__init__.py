@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
+    from native_log.filters import FilterError, RecordFilter
     from native_log.internal_topics.schemas import (
         CLUSTER_METADATA_SCHEMA,
         CONSUMER_OFFSETS_SCHEMA,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from native_log.restoring import RESTORE_SCHEMA, restore
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
     from native_log.salvaging import SALVAGE_SCHEMA, salvage
+    from native_log.scanning import scan, scan_polars, search
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
@@ -108,6 +110,7 @@ __all__ = [
     "DirectoryState",
     "EmptyLogDirError",
     "EpochEntry",
+    "FilterError",
     "HighWatermark",
     "InvalidBatchError",
     "InvalidConfigError",
@@ -144,6 +147,7 @@ __all__ = [
     "PartitionReindexing",
     "ProducerClosedError",
     "ProducerFencedError",
+    "RecordFilter",
     "RecordTooLargeError",
     "Replicas",
     "SerializationError",
@@ -161,6 +165,9 @@ __all__ = [
     "restore",
     "retain",
     "salvage",
+    "scan",
+    "scan_polars",
+    "search",
     "verify",
 ]
 
@@ -177,6 +184,7 @@ _MODULES = {
     "EpochEntry": "native_log.checkpoints.leader_epochs",
     "HighWatermark": "native_log.arguments",
     "InvalidConfigError": "native_log.config",
+    "FilterError": "native_log.filters",
     "IsolationLevel": "native_log.arguments",
     "GROUPS_SCHEMA": "native_log.internal_topics.schemas",
     "LAG_SCHEMA": "native_log.internal_topics.schemas",
@@ -199,6 +207,7 @@ _MODULES = {
     "PartitionRecovery": "native_log.logdir.recovery_report",
     "PartitionReindexing": "native_log.logdir.reindexing",
     "PROBLEM_SCHEMA": "native_log.logdir.verification",
+    "RecordFilter": "native_log.filters",
     "RECORD_SCHEMA": "native_log.records",
     "RECOVERY_SCHEMA": "native_log.logdir.recovery_report",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
@@ -220,6 +229,9 @@ _MODULES = {
     "retain": "native_log.retention",
     "restore": "native_log.restoring",
     "salvage": "native_log.salvaging",
+    "scan": "native_log.scanning",
+    "scan_polars": "native_log.scanning",
+    "search": "native_log.scanning",
     "verify": "native_log.logdir.verification",
 }
 

@@ -148,9 +148,8 @@ def offset_lookup(
     def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
         if timestamp_ms == MAX_TIMESTAMP:
             timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
-        return logs[tp].offset_for_timestamp(
-            timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
-        )
+        # Spark's kafka source accepts every number.
+        return logs[tp].offset_for_time_ms(timestamp_ms, options.isolation_level, options.mode)
 
     return offset_for_timestamp
 

@@ -92,9 +92,7 @@ def find_range(log: PartitionLog, query: RecordQuery) -> tuple[int, int]:
             raise OutsideLogError(f"{has}: --end-offset {query.end_offset} is before them")
         stop = min(query.end_offset, end)
     if query.filter.from_ms is not None:
-        first_in_time = log.offset_for_timestamp(
-            query.filter.from_ms, isolation_level=query.isolation_level, mode=query.mode
-        )
+        first_in_time = log.offset_for_time_ms(query.filter.from_ms, query.isolation_level, query.mode)
         start = stop if first_in_time is None else max(start, first_in_time)
     if query.tail is not None and start < stop:
         start = tail_start(lambda low, high: _offsets(log, query, low, high), start, stop, query.tail)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from datetime import UTC, datetime
 
 import click
 
 from native_log.system import current_ms
-from native_log.times import EPOCH, MILLISECOND, format_time_ms
-
-logger = logging.getLogger(__name__)
+from native_log.times import EPOCH, MILLISECOND, to_time_ms
 
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
-_LIKELY_SECONDS = range(10**8, 10**11)
-"""In milliseconds these numbers are times from 1970 to 1973, in seconds times after 1973."""
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -34,11 +29,11 @@ class TimeType(click.ParamType[int]):
             self.fail(f"expected {expected}, found {value!r}", param, ctx)
         if not _MIN_LONG <= time_ms <= _MAX_LONG:
             self.fail(f"expected epoch milliseconds of 64 bits, found {value}", param, ctx)
-        if str(value).isdecimal() and time_ms in _LIKELY_SECONDS:
-            logger.warning(
-                "%s is %s in epoch milliseconds; for a time in seconds, write %s000",
-                *(value, format_time_ms(time_ms), value),
-            )
+        if str(value).isdecimal():
+            try:
+                return to_time_ms("time", time_ms)
+            except ValueError as error:
+                self.fail(str(error), param, ctx)
         return time_ms
 
 

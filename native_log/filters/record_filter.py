@@ -50,6 +50,12 @@ class RecordFilter:
         parts = [] if self.expression is None else [str(self.expression)]
         return f"RecordFilter({' and '.join([*parts, *map(repr, self.patterns)])})"
 
+    def combined_with(self, other: RecordFilter) -> RecordFilter:
+        """Return the filter that selects what both select."""
+        expressions = [each.expression for each in (self, other) if each.expression is not None]
+        patterns = (*self.patterns, *other.patterns)
+        return RecordFilter(_all(expressions) if expressions else None, self.schema, patterns=patterns)
+
     @property
     def is_empty(self) -> bool:
         """Whether all rows are selected."""

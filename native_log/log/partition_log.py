@@ -51,7 +51,7 @@ _DEFAULT_CONFIG = LogConfig()
 _INTERNAL = frozenset(
     (
         *("append_built", "append_with", "checkpoints", "directory_source", "followed_by"),
-        *("headers", "invalid_bytes", "max_batch_bytes", "owned_by", "state"),
+        *("headers", "invalid_bytes", "max_batch_bytes", "offset_for_time_ms", "owned_by", "state"),
     )
 )
 """Names that other modules use, and that `dir` does not show."""

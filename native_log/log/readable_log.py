@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property, lru_cache
-from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
+from native_log.times import TimeLike, to_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -284,11 +284,11 @@ class ReadableLog:
         names = RECORD_SCHEMA.names if columns is None else columns
         record_schema(names)  # check the names before anything is read
         located = self.range(start_offset, end_offset, isolation_level=isolation_level)
-        return LogScan(located, tuple(names), options)
+        return LogScan((located,), tuple(names), options)
 
     def offset_for_timestamp(
         self,
-        timestamp_ms: int,
+        timestamp_ms: TimeLike,
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
         mode: Mode = "failFast",
@@ -301,23 +301,26 @@ class ReadableLog:
         promises a match has none, as after compaction, the search continues in the next segment.
 
         Args:
-            timestamp_ms: milliseconds since 1970.
+            timestamp_ms: milliseconds since 1970, or a datetime (in UTC if it has no time zone).
             isolation_level: "read_uncommitted" or "read_committed".
             mode: "failFast", or another one to skip damaged bytes with a warning.
 
         Raises:
             CorruptRecordError: damaged bytes may have contained the record (with mode "failFast").
+            TypeError, ValueError: the time is no time, or a number of seconds.
         """
-        if not isinstance(timestamp_ms, Real):
-            raise TypeError(
-                f"timestamp_ms: expected milliseconds since 1970, found {timestamp_ms!r}; convert a datetime "
-                "with int(when.timestamp() * 1000)"
-            )
+        time_ms = to_time_ms("timestamp_ms", timestamp_ms)
+        return self.offset_for_time_ms(time_ms, isolation_level, mode)
+
+    def offset_for_time_ms(
+        self, time_ms: int, isolation_level: IsolationLevel = "read_uncommitted", mode: Mode = "failFast"
+    ) -> int | None:
+        """Do the same for any number of epoch ms, also one that is probably meant in seconds."""
         limit = self.end_offset(isolation_level)
         from native_log.log.reading.timestamps import offset_for_timestamp
 
         on_damage = _damage_handler(mode)
-        offset = self._retry(lambda state: offset_for_timestamp(state, timestamp_ms, on_damage))
+        offset = self._retry(lambda state: offset_for_timestamp(state, time_ms, on_damage))
         return offset if offset is not None and offset < limit else None
 
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:

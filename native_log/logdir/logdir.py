@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
 from native_log.checkpoints.names import PartitionKind
@@ -56,15 +56,19 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
+    import pyarrow as pa
+
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.log_state import LogState
     from native_log.log.partition_log import FollowInDirectory
     from native_log.log.problems import Problem
+    from native_log.log.reading.log_scan import LogScan
     from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.detection import RemoteLayout
     from native_log.logdir.remote_logs import RemoteLogs
+    from native_log.logdir.scan import Position
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage, StorageOptions, StorageOptionsLike
 
@@ -380,6 +384,66 @@ class LogDir(InternalTables):
         with ThreadPoolExecutor(_OPENING_THREADS) as threads:
             opened |= zip(rest[1:], threads.map(lambda key: self.partition(*key), rest[1:]), strict=True)
         return opened
+
+    def scan(
+        self,
+        topics: str | Iterable[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        start: Position = None,
+        end: Position = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        threads: int | None = None,
+        key_partitions: int | Mapping[str, int] | None = None,
+        **options: Unpack[ReadArguments],
+    ) -> LogScan:
+        """Return the records of many partitions as a source that can be read more than once.
+
+        Partitions are read one after the other, each in the order of offsets, by several threads. Offsets are
+        resolved now, not when the source is read.
+
+        Args:
+            topics: the topics to read; None: all except internal ones, unless a path is one of their
+                partition directories.
+            columns: names in RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
+                Only these columns are decoded.
+            start: where to begin. An int is an offset, a datetime a time: begin at the first record with at
+                least this timestamp. Or one of them by (topic, partition); other partitions begin at their
+                first record.
+            end: where to stop, exclusive, in the same forms.
+            isolation_level: "read_uncommitted" or "read_committed".
+            threads: how many threads decode records; by default one for each core.
+            key_partitions: how many partitions the topics have whose records have the partition that Kafka's
+                default partitioner chooses for their key; one number, or one by topic. With a filter of keys,
+                only the partitions that it chooses for them are read.
+            options: see LogRange.read. `filter` selects records, `mode` says what to do about damaged bytes.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic.
+            CorruptRecordError: damaged bytes may have contained the record at a time.
+            ValueError, TypeError: an argument is invalid.
+        """
+        from native_log.logdir.scan import scan_log_dir
+
+        return scan_log_dir(
+            self, topics, columns, start, end, isolation_level, threads, key_partitions, options
+        )
+
+    def read(
+        self,
+        topic: str,
+        columns: Sequence[str] | None = None,
+        **arguments: Any,
+    ) -> pa.RecordBatchReader:
+        """Read the records of one topic as record batches: `scan(topic, columns, ...).to_reader()`.
+
+        Args:
+            topic: the topic.
+            columns, arguments: see `scan`.
+
+        Raises: as `scan`; and while batches are read, as LogRange.read.
+        """
+        return self.scan(text("topic", topic), columns, **arguments).to_reader()
 
     def copies(self, topic: str, partition: int) -> list[PartitionDir]:
         """Return the directories that contain a partition; with replicas="longest", the one that is read.

@@ -1,64 +1,126 @@
-"""A range of a log as a source that can be read more than once."""
+"""Ranges of logs as a source that can be read more than once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from native_log.errors import LogTruncatedError
 from native_log.log.reading.columns import check_mode, record_schema
+from native_log.log.reading.options import read_options
+from native_log.log.reading.parallel import PART_BYTES, read_parts
+from native_log.log.reading.row_selection import RowSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from native_log.log.reading.log_range import LogRange
     from native_log.log.reading.options import ReadArguments
 
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """Columns of the records of a range. Each call of a method reads the range again.
+    """Columns of the records of ranges. Each call of a method reads the ranges again.
 
-    All reads return the same offsets, even if records are appended in between. Libraries that know Arrow's
-    PyCapsule interface accept a scan more than once: DuckDB, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
+    All reads return the same offsets, even if records are appended in between. Ranges are read one after the
+    other, each in the order of offsets. Libraries that know Arrow's PyCapsule interface accept a scan more
+    than once: DuckDB, `polars.DataFrame(scan)`, `pyarrow.table(scan)`. They read all its columns.
+    `to_dataset` returns a source from which they read only the columns and rows that a query needs.
 
     Attributes:
-        range: the range of offsets.
+        ranges: the ranges of offsets.
         columns: names of RECORD_SCHEMA, and `_corrupt_record`.
         arguments: keyword arguments of LogRange.read.
+        threads: how many threads decode records.
     """
 
-    range: LogRange
+    ranges: tuple[LogRange, ...]
     columns: tuple[str, ...]
     arguments: ReadArguments
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown column, an unknown mode or an invalid filter."""
         record_schema(self.columns)
+        check_mode(self.arguments.get("mode", "failFast"))
         if (filter := self.arguments.get("filter")) is not None:
             from native_log.filters import to_filter  # takes long to import
 
             self.arguments["filter"] = to_filter(filter)
-        check_mode(self.arguments.get("mode", "failFast"))
 
     @property
     def schema(self) -> pa.Schema:
         """Return the schema of the columns, with their types in RECORD_SCHEMA."""
         return record_schema(self.columns)
 
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes in .log files from which the records are read, before any filter."""
+        return sum(each.size_bytes for each in self.ranges)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records in batches of a few megabytes. Raises as LogRange.read."""
+        if self.threads == 1:
+            return (batch for each in self.ranges for batch in self._read(each))
+        parts = (part for each in self.ranges for part in self._parts(each))
+        return read_parts(parts, self._read, self.threads)
+
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the records as a stream of record batches, which can be read once.
 
-        After that it has no rows, and pyarrow raises no error. Reading raises as LogRange.read does.
+        Reading raises as LogRange.read does. After that it has no rows, and pyarrow
+        raises no error.
         """
-        return pa.RecordBatchReader.from_batches(self.schema, self.range.read(self.columns, **self.arguments))
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def to_table(self) -> pa.Table:
         """Read all records into memory. Raises as LogRange.read."""
-        return self.to_reader().read_all()
+        return pa.Table.from_batches(self.batches(), self.schema)
 
     def to_pandas(self) -> Any:
         """Read all records into a pandas DataFrame. Raises as LogRange.read."""
-        return self.to_reader().read_pandas()
+        return self.to_table().to_pandas()
+
+    def count_rows(self) -> int:
+        """Return the number of records that a read returns.
+
+        Only headers of batches are read where they suffice: without a filter, or with one of offsets, topics
+        and partitions. Damage that only a checksum reveals is then not found.
+
+        Raises: as LogRange.read.
+        """
+        from native_log.log.reading.counting import count_rows
+
+        return count_rows(self.ranges, read_options(self.arguments), self.threads)
+
+    def to_dataset(self) -> Any:
+        """Return a pyarrow.dataset.Dataset, from which DuckDB and Polars read only what a query needs."""
+        from native_log.log.reading.dataset import LogDataset
+
+        return LogDataset(self)
+
+    def _parts(self, range: LogRange) -> list[LogRange]:
+        """Split a range into parts, without what lies before the first time that the filter selects."""
+        try:
+            return self._from_first_time(range).split(PART_BYTES)
+        except (FileNotFoundError, LogTruncatedError):
+            return [range]  # a broker removed a segment; the reader continues with what took its place
+
+    def _from_first_time(self, range: LogRange) -> LogRange:
+        selection = RowSelection.of((), read_options(self.arguments), (range.topic, range.partition))
+        if selection.min_timestamp_ms is None:
+            return range
+        for index, part in enumerate(range.slices):
+            rest = selection.rest_of(part, range.max_batch_bytes)
+            if rest.size_bytes:
+                first = min(max(range.start_offset, rest.first_offset), range.end_offset)
+                return replace(range, start_offset=first, slices=(rest, *range.slices[index + 1 :]))
+        return replace(range, start_offset=range.end_offset, slices=())
+
+    def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+        return range.read(self.columns, **self.arguments)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return a new stream of all records (Arrow's PyCapsule interface)."""

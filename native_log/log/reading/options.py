@@ -56,3 +56,12 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
+
+
+def read_options(arguments: ReadArguments) -> ReadOptions:
+    """Return the options that keyword arguments of LogRange.read mean. Raises ValueError, FilterError."""
+    if arguments.get("filter") is None:
+        return ReadOptions(**{name: value for name, value in arguments.items() if name != "filter"})  # type: ignore[arg-type]
+    from native_log.filters import to_filter  # takes long to import
+
+    return ReadOptions(**{**arguments, "filter": to_filter(arguments["filter"])})  # type: ignore[arg-type]

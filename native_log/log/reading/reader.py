@@ -83,7 +83,7 @@ class Reader:
         decode: Decode = decode_rows,
     ) -> None:
         self._range = range
-        self._selection = RowSelection.of(columns, options)
+        self._selection = RowSelection.of(columns, options, (range.topic, range.partition))
         self._options = options
         self._decode_batches = decode
         self._decoded_columns = [name for name in self._selection.columns if name != CORRUPT_RECORD]

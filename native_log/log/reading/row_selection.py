@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from native_log.records import Conditions
+from native_log.records import Conditions, RecordConditions
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from native_log.log.reading.options import ReadOptions
     from native_log.log.slices import SegmentSlice
 
-_SEEK_BYTES = 1 << 20
+_SEEK_BYTES = 32 << 20
 """Less than this is read, rather than looked up in a time index."""
 
 
@@ -44,14 +44,16 @@ class RowSelection:
     is_empty: bool = False
 
     @classmethod
-    def of(cls, columns: Sequence[str], options: ReadOptions) -> RowSelection:
-        """Return how to select the rows of a read with these columns."""
+    def of(cls, columns: Sequence[str], options: ReadOptions, partition: tuple[str, int]) -> RowSelection:
+        """Return how to select the rows of a partition (topic, number) in a read with these columns."""
         filter = options.filter
         if filter is None or filter.is_empty:
             return cls(tuple(columns))
         if options.mode == "permissive":
             # Damaged bytes have rows, too, and are found only where everything is read.
-            return cls._decoded_and_filtered(columns, filter)
+            selection = cls._decoded_and_filtered(columns, filter)
+            patterns = RecordConditions(patterns=filter.patterns)
+            return selection if patterns.is_empty else replace(selection, conditions=Conditions(patterns))
         conditions = filter.conditions
         selection = cls(tuple(columns)) if filter.is_exact else cls._decoded_and_filtered(columns, filter)
         return cls(
@@ -61,7 +63,7 @@ class RowSelection:
             None if conditions.is_empty else Conditions(conditions),
             *filter.offsets,
             conditions.min_timestamp_ms,
-            not filter.is_possible,
+            not (filter.is_possible and all(filter.selects([partition]))),
         )
 
     @classmethod
@@ -88,7 +90,9 @@ class RowSelection:
             return part
         from native_log.log.reading.timestamps import rest_from_time
 
-        with part.lookup(Window(), max_batch_bytes) as lookup:
+        # The index may have entries after the slice, which a lookup in the slice would not find.
+        whole = replace(part, start_position=0, end_position=max(part.end_position, part.segment.size_bytes))
+        with whole.lookup(Window(), max_batch_bytes) as lookup:
             return rest_from_time(part, self.min_timestamp_ms, lookup)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

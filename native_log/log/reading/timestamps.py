@@ -54,6 +54,8 @@ def rest_from_time(part: SegmentSlice, timestamp_ms: int, lookup: SegmentLookup)
     position = lookup.find_timestamp(timestamp_ms)
     if position <= part.start_position:
         return part
+    if position >= part.end_position:
+        return replace(part, start_position=part.end_position)
     boundary = lookup.find_boundary(position)
     if boundary is None or boundary.position != position:
         return part

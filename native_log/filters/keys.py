@@ -1,0 +1,37 @@
+"""Filters of keys and times that are given as values, not as text."""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.filters.record_filter import ROWS, RecordFilter
+from native_log.filters.sql import is_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_MS = (2**63 - 1) // 1000
+
+
+def keys_filter(keys: Sequence[bytes], prefixes: Sequence[bytes] = ()) -> RecordFilter | None:
+    """Return the filter of records that have one of the keys or prefixes. None: there are none of both."""
+    conditions = [pc.starts_with(pc.field("key"), prefix) for prefix in prefixes]
+    if keys:
+        conditions.append(is_in(ROWS.field("key"), [pa.scalar(key, pa.binary()) for key in keys]))
+    return RecordFilter(reduce(operator.or_, conditions)) if conditions else None
+
+
+def times_filter(from_ms: int | None, until_ms: int | None) -> RecordFilter | None:
+    """Return the filter of records with timestamps from `from_ms` to before `until_ms`. None: no bound."""
+    field, kind = pc.field("timestamp"), ROWS.field("timestamp").type
+    conditions = []
+    for time_ms, compare in ((from_ms, operator.ge), (until_ms, operator.lt)):
+        if time_ms is not None:
+            micros = max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1000
+            conditions.append(compare(field, pa.scalar(micros, pa.int64()).cast(kind)))
+    return RecordFilter(reduce(operator.and_, conditions)) if conditions else None

@@ -1,0 +1,128 @@
+"""A scan as a dataset of pyarrow: its users ask for the columns and rows that they need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.compute as pc
+
+    from native_log.log.reading.log_scan import LogScan
+    from native_log.log.reading.options import ReadArguments
+
+
+class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+    """The records of a scan. DuckDB's replacement scan and Polars' scan_pyarrow_dataset accept it.
+
+    It has the methods of a pyarrow.dataset.Dataset by which other libraries read one: `schema`, `scanner`,
+    `to_batches`, `to_table`, `to_reader`, `head` and `count_rows`. The others raise NotImplementedError.
+    """
+
+    def __init__(self, scan: LogScan) -> None:
+        # ds.Dataset has no constructor of its own: it is a class of C++, of which nothing is used.
+        self._scan = scan
+        self._schema = scan.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the scan."""
+        return self._schema
+
+    @property
+    def partition_expression(self) -> Any:
+        """Nothing is known about all rows."""
+        import pyarrow.compute as pc
+
+        return pc.scalar(True)
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
+    ) -> LogScanner:
+        """Return the rows for which `filter` is true, with these columns."""
+        return LogScanner(self._selected(columns, filter))
+
+    def to_batches(self, columns: Sequence[str] | None = None, filter: Any = None, **_: object) -> Any:
+        """Yield the rows of a scanner as record batches."""
+        return self.scanner(columns, filter).to_batches()
+
+    def to_table(self, columns: Sequence[str] | None = None, filter: Any = None, **_: object) -> pa.Table:
+        """Return the rows of a scanner."""
+        return self.scanner(columns, filter).to_table()
+
+    def to_reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
+        """Return the rows of a scanner as a stream."""
+        return self.scanner(columns, filter).to_reader()
+
+    def head(
+        self, num_rows: int, columns: Sequence[str] | None = None, filter: Any = None, **_: object
+    ) -> pa.Table:
+        """Return the first rows of a scanner."""
+        return self.scanner(columns, filter).head(num_rows)
+
+    def count_rows(self, filter: Any = None, **_: object) -> int:
+        """Return the number of rows for which `filter` is true."""
+        return self._selected(None, filter).count_rows()
+
+    def _selected(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> LogScan:
+        from native_log.filters import RecordFilter, to_filter
+
+        scan = self._scan
+        added = to_filter(filter)
+        known = scan.arguments.get("filter")
+        if added is not None and known is not None:
+            assert isinstance(known, RecordFilter)
+            added = known.combined_with(added)
+        arguments: ReadArguments = {**scan.arguments, "filter": added or known}
+        names = scan.columns if columns is None else tuple(columns)
+        return replace(scan, columns=names, arguments=arguments)
+
+    def _unsupported(self, *_: object, **__: object) -> Any:
+        raise NotImplementedError("a dataset of log records has no such method; see LogScan.to_reader")
+
+    take = sort_by = join = join_asof = replace_schema = get_fragments = filter = _unsupported
+
+
+class LogScanner:
+    """What LogDataset.scanner returns: the rows of one scan (pyarrow.dataset.Scanner)."""
+
+    def __init__(self, scan: LogScan) -> None:
+        self._scan = scan
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self._scan.schema
+
+    dataset_schema = projected_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        return self._scan.batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a stream."""
+        return self._scan.to_reader()
+
+    def to_table(self) -> pa.Table:
+        """Return the rows."""
+        return self._scan.to_table()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows."""
+        rows, batches = 0, []
+        for batch in self.to_batches():
+            batches.append(batch.slice(0, num_rows - rows))
+            rows += batches[-1].num_rows
+            if rows >= num_rows:
+                break
+        return pa.Table.from_batches(batches, self._scan.schema)
+
+    def count_rows(self) -> int:
+        """Return the number of rows."""
+        return self._scan.count_rows()

@@ -1,0 +1,141 @@
+"""Plan the scan of many partitions: which of them, which offsets, and how they are read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from native_log.arguments import integer
+from native_log.log.reading.columns import record_schema
+from native_log.log.reading.log_scan import LogScan
+from native_log.logdir.selected_partitions import select_partitions
+from native_log.logdir.selection import PartitionSelection, internal_topics
+from native_log.records import RECORD_SCHEMA, partition_of_key
+from native_log.system import available_cores
+from native_log.times import to_time_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from native_log.arguments import IsolationLevel
+    from native_log.filters import RecordFilter
+    from native_log.log import LogRange
+    from native_log.log.readable_log import ReadableLog
+    from native_log.log.reading.options import ReadArguments
+    from native_log.logdir.catalog import PartitionKey
+    from native_log.logdir.logdir import LogDir
+
+    Position: TypeAlias = int | datetime | Mapping[PartitionKey, int | datetime] | None
+    """Where a scan starts or ends: an offset; a time, which is that of the first record with at least this
+    timestamp; one of them for each partition, by (topic, number); None: the first or last record."""
+
+logger = logging.getLogger(__name__)
+
+
+def scan_log_dir(
+    log_dir: LogDir,
+    topics: str | Iterable[str] | None,
+    columns: Sequence[str] | None,
+    start: Position,
+    end: Position,
+    isolation_level: IsolationLevel,
+    threads: int | None,
+    key_partitions: int | Mapping[str, int] | None,
+    options: ReadArguments,
+) -> LogScan:
+    """Return the scan of the partitions of a LogDir. See LogDir.scan for the arguments and errors."""
+    names = tuple(RECORD_SCHEMA.names if columns is None else columns)
+    record_schema(names)
+    if threads is not None and integer("threads", threads) < 1:
+        raise ValueError(f"threads: expected 1 or more, found {threads}")
+    filter: Any = options.get("filter")
+    if filter is not None:
+        from native_log.filters import to_filter  # takes long to import
+
+        filter = to_filter(filter)
+        options = {**options, "filter": filter}
+    selection = PartitionSelection.of(
+        topics, only_by_name=internal_topics(log_dir.partitions(), log_dir.paths)
+    )
+    keys = [directory.key for directory in select_partitions(log_dir, selection, required=True)]
+    if filter is not None:
+        keys = _possible(keys, filter, key_partitions)
+    logs = log_dir.open_logs(keys)
+    ranges = [
+        _range(log, _at(start, key), _at(end, key), isolation_level, filter) for key, log in logs.items()
+    ]
+    cores = available_cores() if threads is None else threads
+    return LogScan(
+        tuple(each for each in ranges if each.start_offset < each.end_offset), names, options, cores
+    )
+
+
+def _possible(
+    keys: Sequence[PartitionKey], filter: RecordFilter, key_partitions: int | Mapping[str, int] | None
+) -> list[PartitionKey]:
+    """Return the partitions that can have records which the filter selects."""
+    possible = [key for key, selected in zip(keys, filter.selects(keys), strict=True) if selected]
+    wanted = filter.conditions.keys
+    if key_partitions is None or wanted is None or None in wanted:
+        return possible
+    counts = (
+        key_partitions
+        if isinstance(key_partitions, Mapping)
+        else dict.fromkeys((t for t, _ in keys), key_partitions)
+    )
+    chosen = {
+        (topic, partition_of_key(wanted_key, count))
+        for topic, count in counts.items()
+        for wanted_key in wanted
+        if wanted_key is not None
+    }
+    return [(topic, number) for topic, number in possible if topic not in counts or (topic, number) in chosen]
+
+
+def _at(position: Position, key: PartitionKey) -> int | datetime | None:
+    return position.get(key) if isinstance(position, Mapping) else position
+
+
+def _range(
+    log: ReadableLog,
+    start: int | datetime | None,
+    end: int | datetime | None,
+    isolation_level: IsolationLevel,
+    filter: RecordFilter | None,
+) -> LogRange:
+    """Return the range of a log from `start` to `end`, as far as the log and the filter have offsets."""
+    first, limit = log.local_log_start_offset, log.end_offset(isolation_level)
+    low = _offset(log, "start", start, isolation_level, first, limit)
+    high = _offset(log, "end", end, isolation_level, limit, limit)
+    if isinstance(start, int) and low < first:
+        logger.warning("%s: offset %d is before its first one, %d", log.path, low, first)
+    if filter is not None:
+        least, most = filter.offsets
+        low = low if least is None else max(low, least)
+        high = high if most is None else min(high, most + 1)
+    low, high = min(max(low, first), limit), min(high, limit)
+    is_whole = start is None and low == first
+    is_to_end = end is None and high == limit
+    return log.range(
+        None if is_whole else low,
+        None if is_to_end else max(low, high),
+        isolation_level=isolation_level,
+    )
+
+
+def _offset(
+    log: ReadableLog,
+    name: str,
+    position: int | datetime | None,
+    isolation_level: IsolationLevel,
+    default: int,
+    limit: int,
+) -> int:
+    if position is None:
+        return default
+    if isinstance(position, datetime):
+        found = log.offset_for_timestamp(to_time_ms(name, position), isolation_level=isolation_level)
+        return limit if found is None else found
+    return integer(name, position)

@@ -1,0 +1,131 @@
+"""Scan log directories: records as Arrow, pandas, or a lazy frame of Polars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from native_log.logdir import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
+
+    import polars as pl
+
+    from native_log.arguments import HighWatermark, IsolationLevel, PathLike, Replicas
+    from native_log.log.reading.log_scan import LogScan
+    from native_log.log.reading.options import ReadArguments
+    from native_log.logdir.scan import Position
+    from native_log.storage import StorageOptionsLike
+
+
+def scan(
+    paths: PathLike | Iterable[PathLike] | LogDir,
+    topics: str | Iterable[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    start: Position = None,
+    end: Position = None,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    threads: int | None = None,
+    key_partitions: int | Mapping[str, int] | None = None,
+    replicas: Replicas = "longest",
+    high_watermark: HighWatermark = "auto",
+    storage_options: StorageOptionsLike = None,
+    **options: Unpack[ReadArguments],
+) -> LogScan:
+    """Return the records of many partitions as a source that can be read more than once.
+
+        scan = native_log.scan("/var/kafka-logs", "orders", ["key", "value"], filter="key = 'k1'")
+        scan.to_table(); scan.to_pandas(); scan.count_rows(); duckdb.sql("SELECT count(*) FROM scan")
+
+    Args:
+        paths, replicas, high_watermark, storage_options: see LogDir. Or a LogDir, which has them already.
+        topics, columns, start, end, isolation_level, threads, key_partitions, options: see LogDir.scan.
+
+    Raises: as LogDir and LogDir.scan.
+    """
+    log_dir = paths
+    if not isinstance(log_dir, LogDir):
+        log_dir = LogDir(
+            log_dir, replicas=replicas, high_watermark=high_watermark, storage_options=storage_options
+        )
+    return log_dir.scan(
+        topics,
+        columns,
+        start=start,
+        end=end,
+        isolation_level=isolation_level,
+        threads=threads,
+        key_partitions=key_partitions,
+        **options,
+    )
+
+
+def scan_polars(
+    paths: PathLike | Iterable[PathLike] | LogDir, topics: str | Iterable[str] | None = None, **arguments: Any
+) -> pl.LazyFrame:
+    """Return the records of many partitions as a lazy frame of Polars.
+
+    Only the columns that a query needs are decoded. Conditions on topic, partition, offset, timestamp,
+    producerId and key skip partitions, batches and records; Polars applies all conditions to the rest.
+    `head` ends the read early.
+
+    Args:
+        paths, topics, arguments: see `scan`. `_corrupt_record` is among the columns only if it is named.
+
+    Raises:
+        ModuleNotFoundError: Polars is not installed.
+    """
+    from polars.io.plugins import register_io_source
+
+    whole = scan(paths, topics, **arguments)
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        return _frames(whole, with_columns, predicate, n_rows)
+
+    import polars as pl
+
+    schema = pl.from_arrow(whole.schema.empty_table())
+    assert isinstance(schema, pl.DataFrame)
+    return register_io_source(read, schema=schema.schema)
+
+
+def _frames(
+    whole: LogScan, names: Sequence[str] | None, predicate: pl.Expr | None, most_rows: int | None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows that a query of Polars reads."""
+    import polars as pl
+
+    scan = whole
+    columns = list(whole.columns if names is None else names)
+    if predicate is not None:
+        from native_log.filters import RecordFilter
+        from native_log.filters.polars import translate_predicate
+
+        needed = [name for name in predicate.meta.root_names() if name not in columns]
+        pushed = translate_predicate(predicate).filter
+        known = whole.arguments.get("filter")
+        if isinstance(known, RecordFilter):
+            pushed = known.combined_with(pushed)
+        scan = replace(scan, columns=(*columns, *needed), arguments={**whole.arguments, "filter": pushed})
+    elif names is not None:
+        scan = replace(scan, columns=tuple(columns))
+    left = most_rows
+    for batch in scan.batches():
+        frame = pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        if predicate is not None:
+            frame = frame.filter(predicate).select(columns)
+        if left is not None:
+            frame = frame.head(left)
+            left -= frame.height
+        yield frame
+        if left is not None and left <= 0:
+            return
