@@ -12,6 +12,8 @@ sources. Otherwise register it:
 `compact(spark, path, ...)` and `retain(spark, path, ...)` are Spark jobs. They apply the cleanup policies
 `compact` and `delete` to log directories.
 
+`map_in_arrow(spark, path, function, schema)` applies a function to batches where they are decoded.
+
 `storage_options(spark, url)` returns the session's settings for an object store, as options of a read.
 """
 
@@ -22,10 +24,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkalog_spark.compaction import compact
     from kafkalog_spark.datasource import KafkaLogDataSource
+    from kafkalog_spark.mapping import map_in_arrow
     from kafkalog_spark.retention import retain
     from kafkalog_spark.session_storage import storage_options
 
-__all__ = ["KafkaLogDataSource", "compact", "retain", "storage_options"]
+__all__ = ["KafkaLogDataSource", "compact", "map_in_arrow", "retain", "storage_options"]
 
 
 def __getattr__(name: str) -> Any:
@@ -43,6 +46,10 @@ def __getattr__(name: str) -> Any:
         from kafkalog_spark.retention import retain
 
         return retain
+    if name == "map_in_arrow":
+        from kafkalog_spark.mapping import map_in_arrow
+
+        return map_in_arrow
     if name == "storage_options":
         from kafkalog_spark.session_storage import storage_options
 

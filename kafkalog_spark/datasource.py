@@ -76,9 +76,13 @@ class KafkaLogDataSource(DataSource):
             from kafkalog_spark.views.internal_reader import InternalViewReader
 
             return InternalViewReader(options, schema)
-        from kafkalog_spark.read.batch import KafkaLogReader
+        if options.view == "counts":
+            from kafkalog_spark.read.counts import CountsReader
 
-        return KafkaLogReader(options, schema)
+            return CountsReader(options, schema)
+        from kafkalog_spark.read.batch import KafkaLogReader, PushingReader
+
+        return PushingReader(options, schema) if options.push_filters else KafkaLogReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from kafkalog_spark.errors import OptionError

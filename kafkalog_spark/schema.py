@@ -16,6 +16,7 @@ import pyspark
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
+from kafkalog_spark.views.schemas import COUNTS
 from native_log.errors import KafkaLogError
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
 
@@ -74,10 +75,10 @@ def select_columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 def default_schema(options: ReadOptions) -> pa.Schema:
     """Return the schema of a read without a user-defined schema. Raises OptionError."""
     view = VIEWS.get(options.view) or INTERNAL_VIEWS.get(options.view)
-    schema = RECORDS if view is None else view.schema
+    schema = COUNTS if options.view == "counts" else RECORDS if view is None else view.schema
     if options.columns is not None:
         return select_columns(schema, options.columns)
-    if view is not None:
+    if view is not None or options.view == "counts":
         return schema
     return select_columns(schema, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS)
 

@@ -79,6 +79,20 @@ KAFKALOG_OPTIONS = {
     "mode": Option("failFast", "what to do about [damaged bytes](#damaged-bytes)"),
     "maxBytesPerPartition": Option("128m", "about how many bytes of a log one task reads"),
     "columns": Option("", "the [columns](#columns) to read, in this order, separated by commas"),
+    "where": Option(
+        "",
+        "a [condition in SQL](filters.md) on the rows, such as `timestamp >= '2026-11-01' AND key = 'k1'`; "
+        "only what may meet it is decompressed",
+    ),
+    "pushFilters": Option(
+        "false",
+        "whether Spark's own conditions are [pushed down](filters.md#pushdown-by-spark), too (Spark 4.1 and "
+        "later)",
+    ),
+    "mapInArrow": Option(
+        "",
+        "a function `module:function` that is [applied to record batches](python-in-tasks.md) in the tasks",
+    ),
     "view": Option("records", "which [view](#views) to read"),
     "history": Option(
         "false",

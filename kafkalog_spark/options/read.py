@@ -74,6 +74,9 @@ class ReadOptions:
         replicas: what is read if several paths contain the same partition: see LogDir.
         remote: the arguments of LogDir for remote storage; empty: there is none.
         storage_options: credentials and other settings for paths that are URLs.
+        where: a condition in SQL on the rows; None: all rows.
+        push_filters: whether Spark pushes its conditions down.
+        map_function: the function that is applied to record batches; None: there is none.
     """
 
     paths: tuple[str, ...]
@@ -101,6 +104,9 @@ class ReadOptions:
     replicas: Replicas
     remote: RemoteArguments
     storage_options: StorageOptions
+    where: str | None
+    push_filters: bool
+    map_function: str | None
 
 
 def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLIEST) -> ReadOptions:
@@ -148,6 +154,9 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         replicas=raw.choice("replicas", "longest", "merge"),
         remote=remote,
         storage_options=StorageOptions(parse_storage_options(raw.values)),
+        where=raw.get("where"),
+        push_filters=raw.boolean("pushFilters", False),
+        map_function=raw.get("mapInArrow"),
     )
     check_limits(start, end)
     if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):
@@ -247,12 +256,16 @@ def _parse_remote(raw: RawOptions) -> RemoteArguments:
 
 
 def _parse_view(raw: RawOptions) -> str:
-    view = raw.choice("view", "records", "latest", *VIEWS, *INTERNAL_VIEWS)
-    if view == "latest":
+    view = raw.choice("view", "records", "latest", "counts", *VIEWS, *INTERNAL_VIEWS)
+    if view not in ("records", "latest"):
+        for name in ("mapInArrow", "pushFilters"):
+            if raw.get(name) is not None:
+                raise OptionError(f"{name}: expected view=records or latest, found view={view}")
+    if view in ("latest", "counts"):
         for name in ("minPartitions", "maxRecordsPerPartition"):
             if raw.get(name) is not None:
-                raise OptionError(f"view=latest reads each partition in one task; remove {name}")
-    if view in ("latest", *INTERNAL_VIEWS) and (raw.get("mode") or "").lower() == "permissive":
+                raise OptionError(f"view={view} reads each partition in one task; remove {name}")
+    if view in ("latest", "counts", *INTERNAL_VIEWS) and (raw.get("mode") or "").lower() == "permissive":
         raise OptionError(
             f"mode: expected failFast or dropMalformed, found permissive; view={view} has no rows for "
             "damaged batches"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
@@ -9,10 +12,10 @@ from pyspark.sql.datasource import DataSourceReader
 from kafkalog_spark.read.plan import plan_splits
 from kafkalog_spark.read.report import log_plan
 from kafkalog_spark.read.tasks import Split, TaskReader
-from kafkalog_spark.schema import record_projection
+from kafkalog_spark.read.where import translate_pushed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -29,11 +32,11 @@ class KafkaLogReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._tasks = TaskReader.of(options, record_projection(schema))
+        self._tasks = TaskReader.of(options, schema)
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
-        splits = plan_splits(self._options)
+        splits = plan_splits(self._options, self._tasks.where.plan())
         log_plan(self._options.paths or [str(self._options.remote["remote"])], splits)
         return [Split(tuple(ranges)) for ranges in splits]
 
@@ -43,3 +46,24 @@ class KafkaLogReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         # Spark sends the reader to each task. Without the options, which may name thousands of partitions.
         return {**self.__dict__, "_options": None}
+
+
+class PushingReader(KafkaLogReader):
+    """A reader that applies conditions of Spark's query (Spark 4.1 and later, with pushFilters=true).
+
+    Spark looks for `pushFilters` in the class, and fails every read by a class that has it unless
+    spark.sql.python.filterPushdown.enabled is set.
+    """
+
+    def pushFilters(self, filters: Iterable[object]) -> Iterator[Any]:  # noqa: N802
+        """Yield the filters that Spark must apply, because they have no translation."""
+        pushed = []
+        for each in filters:
+            expression = translate_pushed(each)
+            if expression is None:
+                yield each
+            else:
+                pushed.append(expression)
+        if pushed:
+            where = replace(self._tasks.where, pushed=reduce(operator.and_, pushed))
+            self._tasks = replace(self._tasks, where=where)

@@ -22,11 +22,12 @@ from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from native_log.arguments import Mode
+    from native_log.filters import RecordFilter
     from native_log.log import LogRange
     from native_log.log.readable_log import ReadableLog
     from native_log.logdir.live_logdir import LiveLogDir
@@ -87,10 +88,21 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 @no_garbage_collection()
-def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
-    """Return the log ranges that each task reads.
+def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> list[list[LogRange]]:
+    """Return the log ranges that each task reads. See `locate` for arguments and errors."""
+    return plan_tasks(options, *locate(options, filter))
 
-    Offsets are resolved against the present state of the logs.
+
+def locate(
+    options: ReadOptions, filter: RecordFilter | None
+) -> tuple[list[OffsetRange], dict[TopicPartition, LogRange]]:
+    """Return the offsets to read, and the log ranges that have them.
+
+    Offsets are resolved against the present state of the logs. Partitions without records to read have no log
+    range.
+
+    Args:
+        filter: selects the rows of the query. Ranges do not have partitions and offsets that it excludes.
 
     Raises:
         OptionError: the starting and ending options do not fit the partitions, or no record matches a time.
@@ -115,16 +127,32 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
             logger.warning("%s is read in part: %s", log.path, gap)
 
     located = {}
-    for r in requested:
+    first, last = (None, None) if filter is None or options.view == "latest" else filter.offsets
+    for r in _selected(requested, filter):
         tp = r.topic_partition
-        part = r.intersection(available[tp])
+        part = _within(r.intersection(available[tp]), first, last)
         if part == available[tp]:
             located[tp] = whole_logs[tp]
         elif part.size > 0:
             located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
     if options.fail_on_data_loss:
         _check_no_holes(located.values())
-    return plan_tasks(options, requested, located)
+    return list(requested), located
+
+
+def _selected(requested: Sequence[OffsetRange], filter: RecordFilter | None) -> list[OffsetRange]:
+    """Return the ranges of partitions that a filter does not exclude."""
+    if filter is None:
+        return list(requested)
+    is_selected = filter.selects([r.topic_partition for r in requested])
+    return [r for r, selected in zip(requested, is_selected, strict=True) if selected]
+
+
+def _within(r: OffsetRange, first: int | None, last: int | None) -> OffsetRange:
+    """Return the part of a range from `first` to `last`, both inclusive; None: no bound."""
+    start = r.start if first is None else max(r.start, first)
+    end = r.end if last is None else min(r.end, last + 1)
+    return OffsetRange(*r.topic_partition, start, max(start, end))
 
 
 def _check_no_holes(ranges: Iterable[LogRange]) -> None:

@@ -28,7 +28,6 @@ from kafkalog_spark.read.stream_offsets import from_json, to_json
 from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
-from kafkalog_spark.schema import record_projection
 from native_log.errors import OffsetOutOfRangeError
 from native_log.sizes import format_count
 from native_log.system import current_ms
@@ -70,7 +69,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
         self._options = options
-        self._tasks = TaskReader.of(options.read, record_projection(schema))
+        self._tasks = TaskReader.of(options.read, schema)
         self._secrets = options.read.storage_options.carried()
         self._position: Offsets | None = None  # the end of the last micro-batch
         self._latest: Offsets = {}

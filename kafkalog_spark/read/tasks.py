@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kafkalog_spark.errors import visibility_check
+from kafkalog_spark.read.map_function import MappedRead
 from kafkalog_spark.read.offsets import OffsetRange
 from kafkalog_spark.read.splits import (
     FILE_COST_BYTES,
@@ -20,12 +21,16 @@ from kafkalog_spark.read.splits import (
     pack,
     target_bytes,
 )
+from kafkalog_spark.read.where import Where
+from kafkalog_spark.schema import default_schema, record_projection
 from native_log.log.reading.options import ReadOptions as LogReadOptions
 from native_log.log.reading.reader import read_rows
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
@@ -99,38 +104,53 @@ class TaskReader:
     """Reads the records of a task. Spark sends it to each task.
 
     Attributes:
+        projection: what becomes of the records.
+        columns: the columns of records to read.
         options: how the records are read.
         latest: whether only the newest record of each key is read.
+        where: selects records.
     """
 
-    projection: Projection
+    projection: Projection | MappedRead
+    columns: tuple[str, ...]
     options: LogReadOptions
     latest: bool
+    where: Where
 
     @classmethod
-    def of(cls, options: ReadOptions, projection: Projection) -> TaskReader:
+    def of(cls, options: ReadOptions, schema: StructType) -> TaskReader:
+        """Return the reader for Spark's schema of the query. Raises OptionError."""
         read = LogReadOptions(options.mode, options.check_crcs, options.fail_on_data_loss)
-        return cls(projection, read, options.view == "latest")
+        is_latest, where = options.view == "latest", Where.of(options)
+        if options.map_function is not None:
+            columns = tuple(default_schema(options).names)
+            return cls(MappedRead.of(options.map_function, schema), columns, read, is_latest, where)
+        projection = record_projection(schema)
+        return cls(projection, projection.columns, read, is_latest, where)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of a split, in the schema of the query."""
         # If there is nothing to read, Spark runs one task with a partition that is not a Split.
         ranges = partition.ranges if isinstance(partition, Split) else ()
-        batches: Iterator[pa.RecordBatch] = (batch for r in ranges for batch in self._read(r))
+        options = replace(self.options, filter=self.where.in_task())
+        if isinstance(self.projection, MappedRead):
+            yield from self.projection.apply(ranges, lambda r: self._read(r, options))
+            return
+        batches: Iterator[pa.RecordBatch] = (batch for r in ranges for batch in self._read(r, options))
         if self.projection.columns:
             batches = merge_small_batches(batches)
-        return map(self.projection.apply, batches)
+        yield from map(self.projection.apply, batches)
 
-    def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+    def _read(self, range: LogRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
         with visibility_check(range.path):
-            yield from self._rows(range)
+            yield from self._rows(range, options)
 
-    def _rows(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+    def _rows(self, range: LogRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
         if not self.latest:
-            return read_rows(range, self.projection.columns, self.options)
+            return read_rows(range, self.columns, options)
         from native_log.log.reading.latest import latest_rows  # imports pyarrow.compute, which is slow
 
-        return latest_rows(range, self.projection.columns, self.options)
+        return latest_rows(range, self.columns, options)
 
 
 def merge_small_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

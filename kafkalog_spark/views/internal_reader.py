@@ -14,6 +14,7 @@ from kafkalog_spark.errors import visibility_check
 from kafkalog_spark.read.plan import open_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.tasks import merge_small_batches
+from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
 from kafkalog_spark.views.reader import reject_limits
@@ -59,6 +60,7 @@ class InternalViewReader(DataSourceReader):
         self._options = options
         self._view = INTERNAL_VIEWS[options.view]
         self._projection = Projection.of(schema, self._view.schema)
+        self._where = Where.of(options)
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -91,7 +93,8 @@ class InternalViewReader(DataSourceReader):
         # If there is nothing to read, Spark runs one task with a partition that is not an InternalTask.
         batches = self._batches(partition) if isinstance(partition, InternalTask) else iter(())
         columns = self._projection.columns
-        selected = (batch.select(columns) for batch in batches)
+        filter = self._where.in_task()
+        selected = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in batches)
         return map(self._projection.apply, merge_small_batches(selected) if columns else selected)
 
     def _batches(self, task: InternalTask) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from kafkalog_spark.read.offsets import Earliest, Latest
 from kafkalog_spark.read.plan import open_log_dir, partitions_to_read
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.tasks import merge_small_batches
+from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.read import ReadOptions
+    from native_log.filters import RecordFilter
     from native_log.log.log_state import LogSource
     from native_log.policies import TopicFacts
 
@@ -51,12 +53,18 @@ class ViewReader(DataSourceReader):
         reject_limits(options)
         self._options = options
         self._projection = Projection.of(schema, VIEWS[options.view].schema)
+        self._where = Where.of(options)
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
         log_dir = open_log_dir(self._options)
-        logs = list(log_dir.open_logs(partitions_to_read(self._options, log_dir)).values())
-        needs_facts = not POLICY_COLUMNS.isdisjoint(self._projection.columns)
+        partitions = partitions_to_read(self._options, log_dir)
+        filter = self._where.plan()
+        if filter is not None:
+            is_selected = filter.selects(partitions)
+            partitions = [tp for tp, selected in zip(partitions, is_selected, strict=True) if selected]
+        logs = list(log_dir.open_logs(partitions).values())
+        needs_facts = not POLICY_COLUMNS.isdisjoint(self._columns(filter))
         facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
@@ -67,17 +75,24 @@ class ViewReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # If there is nothing to read, Spark runs one task with a partition that is not a ViewTask.
         logs = partition.logs if isinstance(partition, ViewTask) else ()
-        columns = self._projection.columns
-        batches = (batch.select(columns) for log in logs for batch in self._rows(*log))
+        columns, filter = self._projection.columns, self._where.in_task()
+        rows = (batch for log in logs for batch in self._rows(*log, self._columns(filter)))
+        batches = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in rows)
         return map(self._projection.apply, merge_small_batches(batches) if columns else batches)
 
-    def _rows(self, source: LogSource, facts: TopicFacts | None) -> Iterator[pa.RecordBatch]:
+    def _columns(self, filter: RecordFilter | None) -> tuple[str, ...]:
+        """Return the columns that are needed."""
+        return (*self._projection.columns, *(() if filter is None else filter.columns))
+
+    def _rows(
+        self, source: LogSource, facts: TopicFacts | None, columns: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
         options = self._options
         with visibility_check(source.path):
             scan = PartitionScan(
                 PartitionLog(source.open()),
                 facts,
-                self._projection.columns,
+                columns,
                 options.mode,
                 options.check_crcs,
             )

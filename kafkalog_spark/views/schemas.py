@@ -84,5 +84,8 @@ names the source: topic, broker, default, cleaner or internal (see native_log.po
 POLICY_COLUMNS = {"cleanupPolicy", "policySource", "config"}
 """The columns of PARTITIONS that require the cluster metadata."""
 
+COUNTS = pa.schema([*LOCATION, ("count", pa.int64())])
+"""The number of records of each partition within the requested offsets."""
+
 TRANSACTIONS = pa.schema([*LOCATION, *TRANSACTION_SCHEMA])
 """`state` is committed, aborted or open; see native_log.log.producers.transactions."""

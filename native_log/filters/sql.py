@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 EXAMPLE = "timestamp >= '2026-11-01' AND key = 'k1'"
 
 
-def parse_filter(text: str, *, time_zone: str = "UTC", schema: pa.Schema = ROWS) -> RecordFilter:
+def parse_filter(
+    text: str, *, time_zone: str = "UTC", schema: pa.Schema = ROWS, now: datetime | None = None
+) -> RecordFilter:
     """Return the filter that SQL text describes.
 
     Supported are AND, OR, NOT; =, <>, <, <=, >, >=, <=> of a column and a literal; BETWEEN, IN, IS NULL, LIKE
@@ -40,6 +42,7 @@ def parse_filter(text: str, *, time_zone: str = "UTC", schema: pa.Schema = ROWS)
         text: such as "timestamp >= '2026-11-01' AND key = 'k1'".
         time_zone: in which times without a zone are read, such as "Europe/Rome".
         schema: the columns that there are.
+        now: the value of current_timestamp(); by default the present time.
 
     Raises:
         FilterError: the text is no SQL, or says what a filter cannot express.
@@ -56,7 +59,7 @@ def parse_filter(text: str, *, time_zone: str = "UTC", schema: pa.Schema = ROWS)
     except SqlglotError as error:
         message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n", 1)[0]
         raise FilterError(f"expected SQL such as {EXAMPLE!r}, found {text!r}: {message}") from None
-    translator = _Translator(parse_zone(time_zone), schema)
+    translator = _Translator(parse_zone(time_zone), schema, now)
     return RecordFilter(translator.condition(tree, negated=False), schema)
 
 
@@ -81,10 +84,10 @@ _NEVER = pc.scalar(False)
 class _Translator:
     """Translates one text. NOT is moved down to the comparisons, so that null need not be told from false."""
 
-    def __init__(self, zone: tzinfo, schema: pa.Schema) -> None:
+    def __init__(self, zone: tzinfo, schema: pa.Schema, now: datetime | None) -> None:
         self._zone = zone
         self._fields = {field.name.lower(): field for field in schema}
-        self._now = datetime.now(zone)
+        self._now = datetime.now(zone) if now is None else now.astimezone(zone)
 
     def condition(self, node: exp.Expr, *, negated: bool) -> pc.Expression:
         """Return what is true where `node` is true, or where it is false if `negated`."""
