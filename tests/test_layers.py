@@ -21,8 +21,18 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
     *("effective_config", "policies", "outcomes", "sizes", "times"),
-    *("storage", "records", "segment", "checkpoints", "log", "messages", "internal_topics"),
-    *("logdir", "retention", "compaction", "erasure", "salvaging", "restoring", "publish", "producer"),
+    *("storage", "records", "filters", "segment", "checkpoints", "log", "messages", "internal_topics"),
+    *(
+        "logdir",
+        "retention",
+        "compaction",
+        "erasure",
+        "salvaging",
+        "restoring",
+        "publish",
+        "producer",
+        "scanning",
+    ),
     "reporting",
     *("settings_file", "cli"),
 )
@@ -30,7 +40,7 @@ LAYERS = (
 
 INNER_LAYERS = {
     "records": (
-        *("results", "schema", "text", "java_utf8", "range_checksums", "loading"),
+        *("results", "schema", "conditions", "text", "java_utf8", "range_checksums", "loading"),
         *("options", "compaction", "encoding", "partitioner"),
         *("reference", "control", "kernel", "kernel_writing"),
     ),
@@ -44,7 +54,7 @@ INNER_LAYERS = {
     "logdir": (
         *("discovery", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         *("directory_state", "cluster_metadata", "known_topics", "create"),
-        *("catalog", "selection", "live_directory", "internal_tables"),
+        *("catalog", "selection", "scan", "live_directory", "internal_tables"),
         *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
     ),

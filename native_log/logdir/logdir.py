@@ -47,7 +47,8 @@ from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
-from native_log.logdir.selection import PartitionSelection, internal_topics
+from native_log.logdir.scan import plan_scan
+from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import Storages
 
@@ -423,10 +424,13 @@ class LogDir(InternalTables):
             CorruptRecordError: damaged bytes may have contained the record at a time.
             ValueError, TypeError: an argument is invalid.
         """
-        from native_log.logdir.scan import scan_log_dir
-
-        return scan_log_dir(
-            self, topics, columns, start, end, isolation_level, threads, key_partitions, options
+        selection = PartitionSelection.of(topics, only_by_name=internal_topics(self.partitions(), self.paths))
+        selected = filter_partitions(
+            self.partitions(), selection, ignored=self.ignored, paths=self.paths, required=True
+        )
+        keys = [directory.key for directory in selected]
+        return plan_scan(
+            keys, self.open_logs, columns, start, end, isolation_level, threads, key_partitions, options
         )
 
     def read(

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from native_log.arguments import integer
 from native_log.log.reading.columns import record_schema
 from native_log.log.reading.log_scan import LogScan
-from native_log.logdir.selected_partitions import select_partitions
-from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.records import RECORD_SCHEMA, partition_of_key
 from native_log.system import available_cores
 from native_log.times import to_time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from native_log.arguments import IsolationLevel
     from native_log.filters import RecordFilter
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from native_log.log.readable_log import ReadableLog
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
-    from native_log.logdir.logdir import LogDir
 
     Position: TypeAlias = int | datetime | Mapping[PartitionKey, int | datetime] | None
     """Where a scan starts or ends: an offset; a time, which is that of the first record with at least this
@@ -34,9 +31,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def scan_log_dir(
-    log_dir: LogDir,
-    topics: str | Iterable[str] | None,
+def plan_scan(
+    keys: Sequence[PartitionKey],
+    open_logs: Callable[[Sequence[PartitionKey]], Mapping[PartitionKey, ReadableLog]],
     columns: Sequence[str] | None,
     start: Position,
     end: Position,
@@ -45,7 +42,12 @@ def scan_log_dir(
     key_partitions: int | Mapping[str, int] | None,
     options: ReadArguments,
 ) -> LogScan:
-    """Return the scan of the partitions of a LogDir. See LogDir.scan for the arguments and errors."""
+    """Return the scan of partitions. See LogDir.scan for the other arguments and errors.
+
+    Args:
+        keys: the partitions to scan, as far as the filter can select their records.
+        open_logs: opens the logs of partitions.
+    """
     names = tuple(RECORD_SCHEMA.names if columns is None else columns)
     record_schema(names)
     if threads is not None and integer("threads", threads) < 1:
@@ -56,20 +58,13 @@ def scan_log_dir(
 
         filter = to_filter(filter)
         options = {**options, "filter": filter}
-    selection = PartitionSelection.of(
-        topics, only_by_name=internal_topics(log_dir.partitions(), log_dir.paths)
-    )
-    keys = [directory.key for directory in select_partitions(log_dir, selection, required=True)]
-    if filter is not None:
         keys = _possible(keys, filter, key_partitions)
-    logs = log_dir.open_logs(keys)
     ranges = [
-        _range(log, _at(start, key), _at(end, key), isolation_level, filter) for key, log in logs.items()
+        _range(log, _at(start, key), _at(end, key), isolation_level, filter)
+        for key, log in open_logs(keys).items()
     ]
-    cores = available_cores() if threads is None else threads
-    return LogScan(
-        tuple(each for each in ranges if each.start_offset < each.end_offset), names, options, cores
-    )
+    with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
+    return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
 
 
 def _possible(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from native_log.logdir import LogDir
@@ -106,17 +105,12 @@ def _frames(
     scan = whole
     columns = list(whole.columns if names is None else names)
     if predicate is not None:
-        from native_log.filters import RecordFilter
         from native_log.filters.polars import translate_predicate
 
         needed = [name for name in predicate.meta.root_names() if name not in columns]
-        pushed = translate_predicate(predicate).filter
-        known = whole.arguments.get("filter")
-        if isinstance(known, RecordFilter):
-            pushed = known.combined_with(pushed)
-        scan = replace(scan, columns=(*columns, *needed), arguments={**whole.arguments, "filter": pushed})
+        scan = whole.select([*columns, *needed], translate_predicate(predicate).filter)
     elif names is not None:
-        scan = replace(scan, columns=tuple(columns))
+        scan = whole.select(columns)
     left = most_rows
     for batch in scan.batches():
         frame = pl.from_arrow(batch)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.compute as pc
 
-    from native_log.log.reading.log_scan import LogScan
-    from native_log.log.reading.options import ReadArguments
+
+class Rows(Protocol):
+    """Rows that can be read: a LogScan."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def to_reader(self) -> pa.RecordBatchReader: ...
+
+    def to_table(self) -> pa.Table: ...
+
+    def count_rows(self) -> int: ...
 
 
 class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
@@ -24,10 +35,13 @@ class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     `to_batches`, `to_table`, `to_reader`, `head` and `count_rows`. The others raise NotImplementedError.
     """
 
-    def __init__(self, scan: LogScan) -> None:
+    def __init__(
+        self, schema: pa.Schema, select: Callable[[Sequence[str] | None, pc.Expression | None], Rows]
+    ) -> None:
+        """Return rows that `select` finds, given columns and a filter."""
         # ds.Dataset has no constructor of its own: it is a class of C++, of which nothing is used.
-        self._scan = scan
-        self._schema = scan.schema
+        self._schema = schema
+        self._selected = select
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,19 +83,6 @@ class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         """Return the number of rows for which `filter` is true."""
         return self._selected(None, filter).count_rows()
 
-    def _selected(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> LogScan:
-        from native_log.filters import RecordFilter, to_filter
-
-        scan = self._scan
-        added = to_filter(filter)
-        known = scan.arguments.get("filter")
-        if added is not None and known is not None:
-            assert isinstance(known, RecordFilter)
-            added = known.combined_with(added)
-        arguments: ReadArguments = {**scan.arguments, "filter": added or known}
-        names = scan.columns if columns is None else tuple(columns)
-        return replace(scan, columns=names, arguments=arguments)
-
     def _unsupported(self, *_: object, **__: object) -> Any:
         raise NotImplementedError("a dataset of log records has no such method; see LogScan.to_reader")
 
@@ -91,7 +92,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
 class LogScanner:
     """What LogDataset.scanner returns: the rows of one scan (pyarrow.dataset.Scanner)."""
 
-    def __init__(self, scan: LogScan) -> None:
+    def __init__(self, scan: Rows) -> None:
         self._scan = scan
 
     @property

@@ -14,8 +14,9 @@ from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from native_log.filters.forms import FilterLike
     from native_log.log.reading.log_range import LogRange
     from native_log.log.reading.options import ReadArguments
 
@@ -99,7 +100,20 @@ class LogScan:
         """Return a pyarrow.dataset.Dataset, from which DuckDB and Polars read only what a query needs."""
         from native_log.log.reading.dataset import LogDataset
 
-        return LogDataset(self)
+        return LogDataset(self.schema, self.select)
+
+    def select(self, columns: Sequence[str] | None = None, filter: FilterLike = None) -> LogScan:
+        """Return a scan of other columns (None: the same), with a further filter.
+
+        Raises ValueError for an unknown column, FilterError for an invalid filter.
+        """
+        from native_log.filters import RecordFilter, to_filter  # takes long to import
+
+        added, known = to_filter(filter), self.arguments.get("filter")
+        if added is not None and isinstance(known, RecordFilter):
+            added = known.combined_with(added)
+        arguments: ReadArguments = {**self.arguments, "filter": added or known}
+        return replace(self, columns=self.columns if columns is None else tuple(columns), arguments=arguments)
 
     def _parts(self, range: LogRange) -> list[LogRange]:
         """Split a range into parts, without what lies before the first time that the filter selects."""
