@@ -10,7 +10,19 @@ import native_log
 from native_log.cli.runner import Commands
 
 COMMANDS = (
-    *("cat", "compact", "delete-records", "diff", "dump-log", "erase", "groups", "ls", "produce", "recover"),
+    *(
+        "cat",
+        "compact",
+        "delete-records",
+        "diff",
+        "dump-log",
+        "erase",
+        "grep",
+        "groups",
+        "ls",
+        "produce",
+        "recover",
+    ),
     *("reindex", "report", "restore", "retain", "salvage", "transactions", "verify"),
 )
 

@@ -37,6 +37,7 @@ _OFFSETS = ("START", "END", "HW")
 _REST = ("SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME", "POLICY")
 _HEAD = ("TOPIC", "PARTITION", *_OFFSETS, *_REST)
 _COPIES_HEAD = ("TOPIC", "PARTITION", "DIRECTORY", "BEST", *_OFFSETS, "EPOCH", *_REST)
+_RECORDS = "RECORDS"
 _PROBLEMS = "PROBLEMS"
 _BELOW_MINUTES = len(":00.000Z")
 _DROPPABLE = ("FIRST TIME", "POLICY", "SEGMENTS", "LAST TIME", "SIZE", "START")
@@ -50,6 +51,7 @@ class PartitionRow:
     Attributes:
         leader_epoch: the last leader epoch; None: unknown.
         is_leading: whether it is the leading copy; None: there is no other copy.
+        records: how many records can be read; None: they were not counted.
         problems: what verification found; None: it was not verified.
         high_watermark: the checkpointed one; None: no entry.
         first_timestamp_ms, last_timestamp_ms: of its first and last record, in epoch ms; None: no record.
@@ -68,9 +70,12 @@ class PartitionRow:
     leader_epoch: int | None = None
     is_leading: bool | None = None
     problems: int | None = None
+    records: int | None = None
 
     @classmethod
-    def of(cls, directory: PartitionDir, log: PartitionLog, facts: TopicFacts) -> PartitionRow:
+    def of(
+        cls, directory: PartitionDir, log: PartitionLog, facts: TopicFacts, *, counts: bool = False
+    ) -> PartitionRow:
         first, last = record_times(log)
         return cls(
             directory,
@@ -84,6 +89,7 @@ class PartitionRow:
             last,
             facts,
             log.leader_epochs[-1].epoch if log.leader_epochs else None,
+            records=log.scan(mode="dropMalformed").count_rows() if counts else None,
         )
 
 
@@ -102,6 +108,7 @@ def list_log_dir(
     exclude_topics: Collection[str] = (),
     *,
     verify: bool = False,
+    counts: bool = False,
 ) -> Listing:
     """Open all copies of all partitions, or of `topics`. Report those that cannot be opened on stderr.
 
@@ -109,6 +116,7 @@ def list_log_dir(
         log_dir: the log directories, from `open_all_copies`.
         topics, exclude_topics: the topics to list, and those to leave out.
         verify: count the problems of each copy, as `kafkalog verify` does.
+        counts: count the records of each copy.
 
     Raises:
         UnknownTopicOrPartitionError: see select_partitions.
@@ -119,17 +127,19 @@ def list_log_dir(
     rows: list[PartitionRow] = []
     failed: list[int] = []
     with show_progress(
-        "opening partitions", len(partitions), shown=len(partitions) >= _MANY_PARTITIONS
+        "opening partitions", len(partitions), shown=counts or len(partitions) >= _MANY_PARTITIONS
     ) as advance:
         for partition in partitions:
-            rows += _list_copies(log_dir, partition, failed)
+            rows += _list_copies(log_dir, partition, failed, counts=counts)
             advance(1)
     if verify:
         rows = _verified(log_dir, rows)
     return Listing(log_dir.directories, tuple(rows), tuple(failed))
 
 
-def _list_copies(log_dir: LogDir, partition: PartitionDir, failed: list[int]) -> list[PartitionRow]:
+def _list_copies(
+    log_dir: LogDir, partition: PartitionDir, failed: list[int], *, counts: bool
+) -> list[PartitionRow]:
     """Return a row for each copy that can be opened. Add the exit codes of the others to `failed`."""
     rows: list[PartitionRow] = []
     states: list[CopyState] = []
@@ -137,7 +147,7 @@ def _list_copies(log_dir: LogDir, partition: PartitionDir, failed: list[int]) ->
     for directory in copies:
         try:
             log = log_dir.open_copy(directory)
-            row = PartitionRow.of(directory, log, log_dir.topic_facts(directory))
+            row = PartitionRow.of(directory, log, log_dir.topic_facts(directory), counts=counts)
             if len(copies) > 1:
                 states.append(read_state(log.state))
             rows.append(row)
@@ -189,7 +199,8 @@ def format_text(listing: Listing, width: int | None = None) -> str:
     has_copies = any(row.is_leading is not None for row in rows)
     labels = _labels(listing.directories) if has_copies else {}
     is_verified = any(row.problems is not None for row in rows)
-    head = [*(_COPIES_HEAD if has_copies else _HEAD), *[_PROBLEMS] * is_verified]
+    is_counted = any(row.records is not None for row in rows)
+    head = [*(_COPIES_HEAD if has_copies else _HEAD), *[_RECORDS] * is_counted, *[_PROBLEMS] * is_verified]
     cells = [_cells(row, labels) for row in rows]
     shown = list(range(len(head)))
     if width is not None and columns_that_fit(head, cells, width, _DROPPABLE) != shown:
@@ -280,6 +291,7 @@ def _cells(
         row.segments,
         *times,
         _policy(row.facts),
+        *([] if row.records is None else [row.records]),
         *([] if row.problems is None else [row.problems]),
     )
 
@@ -330,6 +342,7 @@ def _partition_json(row: PartitionRow) -> dict[str, Any]:
         "leaderEpoch": row.leader_epoch,
         "isLeading": row.is_leading,
         "problems": row.problems,
+        "records": row.records,
         "sizeInBytes": row.size_bytes,
         "segments": row.segments,
         "firstTimestamp": row.first_timestamp_ms,

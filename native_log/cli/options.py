@@ -195,6 +195,13 @@ key_encoding_option = click.option(
 )
 
 
+where_option = click.option(
+    "--where",
+    metavar="SQL",
+    help="Print records that meet a condition in SQL, such as \"timestamp >= '2026-11-01' AND key = 'k1'\".",
+)
+
+
 def key_bytes(text: str | bytes, encoding: str) -> bytes:
     """Decode a key by its --key-encoding. Raises click.UsageError."""
     data = os.fsencode(text)

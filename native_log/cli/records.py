@@ -58,7 +58,8 @@ class RecordQuery:
             return
         done = start
         needed = list(dict.fromkeys([*columns, "offset", *self.filter.columns]))
-        for batch in log.read(start, end, needed, self.isolation_level, mode=self.mode):
+        filter = self.filter.when_reading(self.mode)
+        for batch in log.read(start, end, needed, self.isolation_level, mode=self.mode, filter=filter):
             yield self.filter.apply(batch).select(columns)
             last = batch.column("offset")[-1].as_py() if batch.num_rows else None
             if last is not None and last >= done:
@@ -141,17 +142,35 @@ def print_records(
     batches = limit_rows(batches, limit)
     if followed is None and limit != 0:
         batches = _warn_if_empty(batches, log_dir, logs)
+    write_batches(batches, schema, rendering, output, flushes=followed is not None)
+
+
+def write_batches(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    rendering: Rendering | Sequence[str],
+    output: BinaryIO,
+    *,
+    flushes: bool,
+) -> None:
+    """Write records to a file or pipe.
+
+    Args:
+        schema: of the batches.
+        rendering: how to print a record; a list of columns: write an Arrow IPC stream.
+        flushes: whether each batch is visible at once.
+    """
     if isinstance(rendering, Rendering):
         for batch in batches:
             for text in rendering.render(batch):
                 output.write(text)
-            if followed is not None:
+            if flushes:
                 output.flush()
     else:
         with pa.ipc.new_stream(output, schema) as stream:
             for batch in batches:
                 stream.write_batch(batch)
-                if followed is not None:
+                if flushes:
                     output.flush()
 
 
@@ -190,8 +209,15 @@ def _follow(
     """Yield the selected records after these ranges, as they arrive."""
     starts = {(log.topic, log.partition): end for log, _, end in ranges}
     needed = list(dict.fromkeys([*columns, "offset", *query.filter.columns]))
+    filter = query.filter.when_reading(query.mode)
     with log_dir.follow(
-        followed, starts, needed, query.isolation_level, mode=query.mode, fail_on_data_loss=False
+        followed,
+        starts,
+        needed,
+        query.isolation_level,
+        mode=query.mode,
+        fail_on_data_loss=False,
+        filter=filter,
     ) as batches:
         for batch in batches:
             if query.offset is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.filters.errors import FilterError
 from native_log.filters.record_filter import ROWS, RecordFilter
 from native_log.filters.sql import is_in
 
@@ -19,7 +20,12 @@ _MAX_MS = (2**63 - 1) // 1000
 
 
 def keys_filter(keys: Sequence[bytes], prefixes: Sequence[bytes] = ()) -> RecordFilter | None:
-    """Return the filter of records that have one of the keys or prefixes. None: there are none of both."""
+    """Return the filter of records that have one of the keys or prefixes. None: there are none of both.
+
+    Raises FilterError for an empty prefix.
+    """
+    if b"" in prefixes:
+        raise FilterError("expected a key prefix, found an empty one, which every key has")
     conditions = [pc.starts_with(pc.field("key"), prefix) for prefix in prefixes]
     if keys:
         conditions.append(is_in(ROWS.field("key"), [pa.scalar(key, pa.binary()) for key in keys]))

@@ -391,6 +391,7 @@ class LogDir(InternalTables):
         topics: str | Iterable[str] | None = None,
         columns: Sequence[str] | None = None,
         *,
+        exclude_topics: str | Iterable[str] = (),
         start: Position = None,
         end: Position = None,
         isolation_level: IsolationLevel = "read_uncommitted",
@@ -408,6 +409,7 @@ class LogDir(InternalTables):
                 partition directories.
             columns: names in RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
                 Only these columns are decoded.
+            exclude_topics: topics to leave out, even if `topics` contains them.
             start: where to begin. An int is an offset, a datetime a time: begin at the first record with at
                 least this timestamp. Or one of them by (topic, partition); other partitions begin at their
                 first record.

@@ -24,6 +24,7 @@ def scan(
     topics: str | Iterable[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
+    exclude_topics: str | Iterable[str] = (),
     start: Position = None,
     end: Position = None,
     isolation_level: IsolationLevel = "read_uncommitted",
@@ -41,7 +42,8 @@ def scan(
 
     Args:
         paths, replicas, high_watermark, storage_options: see LogDir. Or a LogDir, which has them already.
-        topics, columns, start, end, isolation_level, threads, key_partitions, options: see LogDir.scan.
+        topics, columns, exclude_topics, start, end: see LogDir.scan.
+        isolation_level, threads, key_partitions, options: see LogDir.scan.
 
     Raises: as LogDir and LogDir.scan.
     """
@@ -53,6 +55,7 @@ def scan(
     return log_dir.scan(
         topics,
         columns,
+        exclude_topics=exclude_topics,
         start=start,
         end=end,
         isolation_level=isolation_level,

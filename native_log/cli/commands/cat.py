@@ -19,18 +19,14 @@ from native_log.cli.options import (
     key_encoding_option,
     tiered_log_dir_options,
     topics_options,
+    where_option,
 )
+from native_log.cli.record_forms import form_options, rendering_of
 from native_log.cli.times import TimeType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from native_log.arguments import IsolationLevel, Mode, Replicas
-    from native_log.cli.record_filter import RecordFilter
-    from native_log.cli.rendering import Rendering
     from native_log.logdir.remote_storage import RemoteArguments
-
-_FORMS = ("text", "json", "arrow")
 
 
 class PartitionRanges(click.ParamType[tuple[range, ...]]):
@@ -50,20 +46,6 @@ class PartitionRanges(click.ParamType[tuple[range, ...]]):
                 self.fail(f"expected partitions such as 0-3,7, found {value!r}", param, ctx)
             ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1))
         return tuple(ranges)
-
-
-class Form(click.ParamType[str]):
-    """text, json, arrow or a format string."""
-
-    name = "format"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if str(value).lower() in _FORMS:
-            return str(value).lower()
-        if "%" not in str(value):
-            expected = "text, json, arrow or a string with fields such as %o"
-            self.fail(f"expected {expected}, found {value!r}", param, ctx)
-        return str(value)
 
 
 @click.command(short_help="Print records as text, JSON or Arrow.")
@@ -112,6 +94,7 @@ class Form(click.ParamType[str]):
     multiple=True,
     help="Print records with this header and prefix of its value (may be repeated).",
 )
+@where_option
 @click.option("--tail", type=COUNT, metavar="N", help="Print the last N records of each partition.")
 @click.option(
     "--follow",
@@ -119,32 +102,7 @@ class Form(click.ParamType[str]):
     help="Then print records as they arrive, until Ctrl-C, also those of new topics and partitions.",
 )
 @click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total.")
-@click.option(
-    "--format",
-    "-f",
-    "form",
-    type=Form(),
-    metavar="[text|json|arrow|STRING]",
-    default="text",
-    show_default=True,
-    help="text: a line for each record: topic-partition, offset, time, key and value, separated by tabs. "
-    "json: JSON Lines. arrow: an Arrow IPC stream. STRING: see above.",
-)
-@click.option(
-    "--columns", metavar="NAME,...", help="Print these columns, in this order, as text, JSON or Arrow."
-)
-@click.option(
-    "--encoding",
-    type=click.Choice(["auto", "base64"], case_sensitive=False),
-    default="auto",
-    show_default=True,
-    help='Keys and values in JSON. auto: a string if it is UTF-8, otherwise {"base64": "..."}.',
-)
-@click.option(
-    "--include-headers",
-    is_flag=True,
-    help="Print headers, too. Without --columns, JSON has them anyway where a record has some.",
-)
+@form_options
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
@@ -186,6 +144,7 @@ def cat(
     key_encoding: str,
     headers: tuple[str, ...],
     header_prefixes: tuple[str, ...],
+    where: str | None,
     tail: int | None,
     follow: bool,
     limit: int | None,
@@ -199,6 +158,7 @@ def cat(
     TIME is ISO 8601 (UTC without a time zone), epoch milliseconds, or a time before now: -30m, -1h, -7d.
 
     A record must meet the conditions of all options. If an option is repeated, it must meet one of them.
+    For SQL see `kafkalog grep --help`.
     --key and --key-prefix count as one option; so do --header and --header-prefix. Timestamps need not be in
     order in a log, so --until reads to the end. --end-offset and --limit stop earlier.
 
@@ -224,13 +184,25 @@ def cat(
             "expected a file or a pipe for an Arrow stream, found a terminal; set --output FILE"
         )
 
+    from native_log.cli.record_filter import RecordFilter
     from native_log.cli.records import RecordQuery, print_records
     from native_log.logdir import LogDir
     from native_log.logdir.selected_partitions import select_partitions
     from native_log.logdir.selection import PartitionSelection, internal_topics
 
-    record_filter = _record_filter(from_ms, until_ms, keys, prefixes, key_encoding, headers, header_prefixes)
-    rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
+    whole_keys, key_prefixes = (
+        [key_bytes(text, key_encoding) for text in texts] for texts in (keys, prefixes)
+    )
+    record_filter = RecordFilter.of(
+        from_ms,
+        until_ms,
+        whole_keys,
+        key_prefixes,
+        header_conditions(headers),
+        header_conditions(header_prefixes),
+        where,
+    )
+    rendering = rendering_of(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     if remote and replicas == "merge":
         raise click.UsageError("expected --replicas longest with --remote, found merge")
     log_dir = LogDir(
@@ -263,72 +235,3 @@ def _check_ends(
         raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
     if from_ms is not None and until_ms is not None and from_ms > until_ms:
         raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
-
-
-def _record_filter(
-    from_ms: int | None,
-    until_ms: int | None,
-    keys: Sequence[str],
-    key_prefixes: Sequence[str],
-    key_encoding: str,
-    headers: Sequence[str],
-    header_prefixes: Sequence[str],
-) -> RecordFilter:
-    """Return which records to print. Raises click.UsageError."""
-    from native_log.cli.record_filter import RecordFilter, selections
-
-    whole_keys, prefixes = (
-        [key_bytes(text, key_encoding) for text in texts] for texts in (keys, key_prefixes)
-    )
-    try:
-        conditions = selections(
-            whole_keys, prefixes, header_conditions(headers), header_conditions(header_prefixes)
-        )
-        return RecordFilter(from_ms, until_ms, conditions)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _rendering(
-    form: str, columns: str | None, include_headers: bool, encoding: str, mode: str, color: bool
-) -> Rendering | Sequence[str]:
-    """Return how to print records; for an Arrow stream, its columns. Raises click.UsageError."""
-    from native_log.cli.rendering import format_rendering, json_rendering, text_rendering
-
-    if form not in _FORMS:
-        if columns is not None or mode == "permissive":
-            raise click.UsageError("expected neither --columns nor --mode permissive with a format string")
-        try:
-            return format_rendering(form)
-        except ValueError as error:
-            raise click.UsageError(f"--format: {error}") from None
-    names = _columns(columns)
-    if include_headers and names is not None and "headers" not in names:
-        names = [*names, "headers"]
-    if form == "text":
-        return text_rendering(names, include_headers=include_headers, color=color)
-    headers = ["headers"] if include_headers else []
-    if form == "arrow":
-        return names or ["key", "value", *_SOURCE, *headers]
-    return json_rendering(
-        names or [*_SOURCE, "key", "value", *headers],
-        always_base64=encoding == "base64",
-        with_headers=names is None and not include_headers,
-    )
-
-
-_SOURCE = ("topic", "partition", "offset", "timestamp", "timestampType")
-
-
-def _columns(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    from native_log.records import RECORD_SCHEMA
-
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in RECORD_SCHEMA.names:
-            raise click.UsageError(
-                f"--columns: expected some of {', '.join(RECORD_SCHEMA.names)}, found {name!r}"
-            )
-    return names

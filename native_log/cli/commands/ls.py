@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 @topics_options("all topics")
 @click.option("--verify", is_flag=True, help="Check each copy as `kafkalog verify` does; count its problems.")
 @click.option(
+    "--count",
+    "counts",
+    is_flag=True,
+    help="Count the records that can be read, from the headers of batches (column RECORDS).",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
@@ -32,6 +38,7 @@ def ls(
     storage_options: dict[str, str],
     remote: RemoteArguments,
     verify: bool,
+    counts: bool,
     as_json: bool,
 ) -> None:
     """List log directories and their partitions.
@@ -57,7 +64,7 @@ def ls(
         storage_options=storage_options,
         **remote,
     )
-    result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify)
+    result = listing.list_log_dir(log_dir, topics, exclude_topics, verify=verify, counts=counts)
     click.echo(listing.format_json(result) if as_json else listing.format_text(result, terminal_width()))
     if result.failed:
         raise SystemExit(min(result.failed))

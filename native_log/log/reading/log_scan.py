@@ -14,7 +14,7 @@ from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from native_log.filters.forms import FilterLike
     from native_log.log.reading.log_range import LogRange
@@ -61,12 +61,16 @@ class LogScan:
         """The number of bytes in .log files from which the records are read, before any filter."""
         return sum(each.size_bytes for each in self.ranges)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the records in batches of a few megabytes. Raises as LogRange.read."""
+    def batches(self, advance: Callable[[int], None] = lambda _: None) -> Iterator[pa.RecordBatch]:
+        """Yield the records in batches of a few megabytes. Raises as LogRange.read.
+
+        Args:
+            advance: called with the number of bytes of .log files that were read since the last call.
+        """
         if self.threads == 1:
-            return (batch for each in self.ranges for batch in self._read(each))
+            return self._read_all(advance)
         parts = (part for each in self.ranges for part in self._parts(each))
-        return read_parts(parts, self._read, self.threads)
+        return read_parts(parts, self._read, self.threads, advance)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the records as a stream of record batches, which can be read once.
@@ -114,6 +118,11 @@ class LogScan:
             added = known.combined_with(added)
         arguments: ReadArguments = {**self.arguments, "filter": added or known}
         return replace(self, columns=self.columns if columns is None else tuple(columns), arguments=arguments)
+
+    def _read_all(self, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        for each in self.ranges:
+            yield from self._read(each)
+            advance(each.size_bytes)
 
     def _parts(self, range: LogRange) -> list[LogRange]:
         """Split a range into parts, without what lies before the first time that the filter selects."""

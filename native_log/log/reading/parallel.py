@@ -29,14 +29,16 @@ def read_parts(
     parts: Iterator[LogRange],
     read: Callable[[LogRange], Iterator[pa.RecordBatch]],
     threads: int,
+    advance: Callable[[int], None] = lambda _: None,
     ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches that `read` yields for each part, in the order of parts.
 
     Threads read the following parts meanwhile, as far as `ahead_bytes` allows. An error is raised after the
-    batches before it. The threads end when the iterator is closed.
+    batches before it. The threads end when the iterator is closed. After the batches of a part, `advance` is
+    called with its number of bytes.
     """
-    reading = _Reading(parts, read, threads, ahead_bytes)
+    reading = _Reading(parts, read, threads, ahead_bytes, advance)
     _readings.add(reading)
     for number in range(threads):
         # Daemons, so that a process can exit without closing an iterator that it has not used up.
@@ -67,8 +69,11 @@ class _Reading:
         read: Callable[[LogRange], Iterator[pa.RecordBatch]],
         threads: int,
         ahead_bytes: int,
+        advance: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._read = read
+        self._advance = advance
+        self._sizes: dict[int, int] = {}
         self._most_parts = 4 * threads
         self._ahead_bytes = ahead_bytes
         self._planning = threading.Lock()
@@ -128,6 +133,7 @@ class _Reading:
                 return None
             self._taken += 1
             if part is not None:
+                self._sizes[number] = part.size_bytes
                 return number, part
             with self._changed:
                 self._count = number
@@ -167,6 +173,7 @@ class _Reading:
                 if error is not None:
                     raise error
                 self._batches.pop(self._current, None)
+                self._advance(self._sizes.pop(self._current, 0))
                 self._current += 1
                 self._changed.notify_all()
 

@@ -1,0 +1,239 @@
+"""`kafkalog grep`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from native_log.cli.completion import complete_directory
+from native_log.cli.options import (
+    COUNT,
+    OFFSET,
+    key_bytes,
+    key_encoding_option,
+    storage_option,
+    topics_options,
+    where_option,
+)
+from native_log.cli.record_forms import form_options, rendering_of
+from native_log.cli.runner import DATA_ERROR
+from native_log.cli.times import TimeType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from native_log.arguments import IsolationLevel, Mode, Replicas
+    from native_log.log import LogScan
+    from native_log.records.conditions import PatternField
+
+
+@click.command(short_help="Find records by bytes, a regular expression, keys or SQL.")
+@click.argument(
+    "arguments", metavar="[PATTERN] PATH...", nargs=-1, required=True, shell_complete=complete_directory
+)
+@click.option(
+    "--regexp", "-e", "pattern", metavar="PATTERN", help="The PATTERN; all arguments are then PATHs."
+)
+@click.option("--fixed-strings", "-F", "is_fixed", is_flag=True, help="PATTERN is text, no expression.")
+@click.option("--ignore-case", "-i", "ignores_case", is_flag=True, help="Ignore case.")
+@click.option(
+    "--in",
+    "fields",
+    type=click.Choice(["key", "value", "headers"], case_sensitive=False),
+    multiple=True,
+    help="Look for PATTERN only there (may be repeated). Default: everywhere.",
+)
+@topics_options("all topics except internal ones")
+@click.option("--key", "-k", "keys", multiple=True, help="Find records with this key (may be repeated).")
+@click.option(
+    "--key-prefix",
+    "prefixes",
+    multiple=True,
+    help="Find records with this prefix of the key (may be repeated).",
+)
+@key_encoding_option
+@where_option
+@click.option("--offset", type=OFFSET, metavar="N", help="Start at this offset.")
+@click.option("--end-offset", type=OFFSET, metavar="N", help="Stop before this offset.")
+@click.option("--from", "from_ms", type=TimeType(), help="Find records with this timestamp or a later one.")
+@click.option("--until", "until_ms", type=TimeType(), help="Find records with an earlier timestamp.")
+@click.option("--count", "-c", "counts", is_flag=True, help="Print the number of records of each partition.")
+@click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total.")
+@form_options
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
+    default="read_uncommitted",
+    show_default=True,
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["failFast", "dropMalformed"], case_sensitive=False),
+    metavar="[failFast|dropMalformed]",
+    default="failFast",
+    show_default=True,
+    help="At damaged bytes: stop with an error, or skip them with a warning.",
+)
+@click.option(
+    "--replicas",
+    type=click.Choice(["longest", "merge"], case_sensitive=False),
+    default="longest",
+    show_default=True,
+    help="If several PATHs contain the same partition: search the longest copy, or all copies merged.",
+)
+@click.option(
+    "--threads", type=COUNT, metavar="N", help="How many threads search. Default: one for each core."
+)
+@storage_option
+@click.option(
+    "--output",
+    "-o",
+    type=click.File("wb", lazy=True),
+    default="-",
+    metavar="FILE",
+    help="Write to a file instead of stdout.",
+)
+def grep(
+    arguments: tuple[str, ...],
+    pattern: str | None,
+    is_fixed: bool,
+    ignores_case: bool,
+    fields: tuple[PatternField, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    keys: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    key_encoding: str,
+    where: str | None,
+    offset: int | None,
+    end_offset: int | None,
+    from_ms: int | None,
+    until_ms: int | None,
+    counts: bool,
+    limit: int | None,
+    isolation_level: IsolationLevel,
+    mode: Mode,
+    replicas: Replicas,
+    threads: int | None,
+    storage_options: dict[str, str],
+    output: BinaryIO,
+    **form: Any,
+) -> None:
+    """Find records, with all cores, one partition after another.
+
+    PATTERN is a regular expression, in the syntax of Python's re without look-around and backreferences. It
+    is looked for in keys, values and headers. It may be left out with --key, --key-prefix, --where, --from or
+    --until.
+
+    A record must meet the conditions of all options. --key and --key-prefix count as one option.
+
+    SQL is what follows WHERE, as in Spark: comparisons, BETWEEN, IN, IS NULL and LIKE with %, combined by
+    AND, OR and NOT. Times are in UTC unless they name a zone. For TIME and formats see `kafkalog cat --help`.
+
+    The exit code is 0 if a record was found, and 1 if none was.
+    """
+    from native_log.cli.record_filter import RecordFilter
+    from native_log.cli.records import limit_rows, write_batches
+    from native_log.cli.rendering import Rendering
+    from native_log.filters import FilterError
+    from native_log.logdir import LogDir
+    from native_log.records import RECORD_SCHEMA
+    from native_log.scanning import search
+
+    has_conditions = bool(
+        keys or prefixes or where is not None or from_ms is not None or until_ms is not None
+    )
+    pattern, paths = _pattern_and_paths(pattern, arguments, has_conditions)
+    is_terminal = output.name == "-" and sys.stdout.isatty()
+    rendering = rendering_of(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
+    columns = list(rendering.columns if isinstance(rendering, Rendering) else rendering)
+    condition = RecordFilter.of(
+        from_ms,
+        until_ms,
+        [key_bytes(text, key_encoding) for text in keys],
+        [key_bytes(text, key_encoding) for text in prefixes],
+        where=where,
+    )
+    log_dir = LogDir(list(paths), replicas=replicas, storage_options=storage_options)
+    found = {} if pattern is None else _pattern(pattern, is_fixed, ignores_case)
+    try:
+        scan = search(
+            log_dir,
+            topics or None,
+            ["topic", "partition"] if counts else columns,
+            **found,
+            fields=fields or ("key", "value", "headers"),
+            filter=condition.filter,
+            exclude_topics=exclude_topics,
+            start=offset,
+            end=end_offset,
+            isolation_level=isolation_level,
+            threads=threads or None,
+            mode=mode,
+        )
+    except FilterError as error:
+        raise click.UsageError(str(error)) from None
+    rows = 0
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+
+    batches = counted(_batches(scan, show=output.name != "-" or not sys.stdout.isatty()))
+    if counts:
+        _print_counts(batches, output)
+    else:
+        schema = RECORD_SCHEMA.empty_table().select(columns).schema
+        write_batches(limit_rows(batches, limit), schema, rendering, output, flushes=True)
+    if not rows:
+        raise SystemExit(DATA_ERROR)
+
+
+def _pattern_and_paths(
+    pattern: str | None, arguments: Sequence[str], has_conditions: bool
+) -> tuple[str | None, Sequence[str]]:
+    """Tell PATTERN from PATHs. Raises click.UsageError if one of them is missing."""
+    if pattern is not None:
+        return pattern, arguments
+    first, *rest = arguments
+    if has_conditions and ("://" in first or os.path.exists(first)):  # noqa: PTH110
+        return None, arguments
+    if not rest:
+        raise click.UsageError(
+            "expected PATTERN and PATH, found one of them; without PATTERN, set --key or --where"
+        )
+    return first, rest
+
+
+def _pattern(pattern: str, is_fixed: bool, ignores_case: bool) -> dict[str, Any]:
+    """Return the arguments of `search` for PATTERN."""
+    if is_fixed and not ignores_case:
+        return {"contains": os.fsencode(pattern)}
+    expression = re.escape(pattern) if is_fixed else pattern
+    return {"regex": f"(?i){expression}" if ignores_case else expression}
+
+
+def _batches(scan: LogScan, *, show: bool) -> Iterator[pa.RecordBatch]:
+    from native_log.cli.progress import show_progress
+
+    with show_progress("searching", scan.size_bytes, shown=show) as advance:
+        yield from scan.batches(advance)
+
+
+def _print_counts(batches: Iterator[pa.RecordBatch], output: BinaryIO) -> None:
+    """Print topic-partition and a number for each partition that has records."""
+    counts: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        if batch.num_rows:
+            key = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
+            counts[key] = counts.get(key, 0) + batch.num_rows
+    for (topic, partition), count in counts.items():
+        output.write(f"{topic}-{partition}\t{count}\n".encode())
