@@ -92,7 +92,7 @@ def _filter(
 ) -> filters.RecordFilter:
     """Return the filter of times, keys and SQL. Raises FilterError."""
     from native_log.filters import RecordFilter, to_filter
-    from native_log.filters.keys import keys_filter, times_filter
+    from native_log.filters.values import keys_filter, times_filter
 
     combined = RecordFilter(None)
     for part in (times_filter(from_ms, until_ms), keys_filter(keys, key_prefixes), to_filter(where)):

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from native_log.filters.errors import FilterError
 from native_log.filters.record_filter import ROWS, RecordFilter
-from native_log.filters.satisfiability import MOST_VALUES
 from native_log.filters.times import parse_time, parse_zone
+from native_log.filters.values import is_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from datetime import tzinfo
 
     from sqlglot import expressions as exp
@@ -78,7 +78,6 @@ _TEXT_FUNCTIONS = {
     "EndsWith": pc.ends_with,
     "Contains": pc.match_substring,
 }
-_NEVER = pc.scalar(False)
 
 
 class _Translator:
@@ -125,7 +124,7 @@ class _Translator:
         if field is None:
             raise self._rejected(node)
         value = self._literal(right, field)
-        return _NEVER if value is None else _OPERATORS[operator](pc.field(field.name), value)
+        return pc.scalar(False) if value is None else _OPERATORS[operator](pc.field(field.name), value)
 
     def _between(self, node: exp.Expr, *, negated: bool) -> pc.Expression:
         low, high = node.args["low"], node.args["high"]
@@ -144,7 +143,7 @@ class _Translator:
         if negated:
             # NOT IN a list with null is never true.
             is_other = pc.field(field.name).is_valid() & ~is_in(field, known)
-            return _NEVER if len(known) < len(values) else is_other
+            return pc.scalar(False) if len(known) < len(values) else is_other
         return is_in(field, known)
 
     def _is(self, node: exp.Expr, *, negated: bool) -> pc.Expression:
@@ -200,7 +199,7 @@ class _Translator:
         field = self._known_field(node.this, pa.binary(), pa.string())
         value = self._literal(node.args["expression"], field)
         if value is None:
-            return _NEVER
+            return pc.scalar(False)
         column = pc.field(field.name)
         found = _TEXT_FUNCTIONS[type(node).__name__](column, value.as_py())
         return column.is_valid() & ~found if negated else found
@@ -292,18 +291,6 @@ class _Translator:
         return FilterError(
             f"cannot express {part!r} in a filter: {reason}. Filter the rows that are read instead"
         )
-
-
-def is_in(field: pa.Field, values: Sequence[pa.Scalar]) -> pc.Expression:
-    """Return whether a column has one of some values; null counts as false."""
-    found = _NEVER
-    if field.type == pa.int32():
-        values = [value for value in values if -(2**31) <= value.as_py() < 2**31]
-    for start in range(0, len(values), MOST_VALUES):
-        some = [value.as_py() for value in values[start : start + MOST_VALUES]]
-        part = pc.field(field.name).isin(pa.array(some, field.type))
-        found = part if start == 0 else found | part
-    return found
 
 
 def _target(node: exp.Expr) -> str:

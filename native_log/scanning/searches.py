@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from native_log.filters import FilterError, RecordFilter, to_filter
-from native_log.filters.keys import keys_filter
+from native_log.filters.values import keys_filter
 from native_log.records import Conditions, Pattern, RecordConditions
 from native_log.scanning.scans import scan
 
@@ -52,8 +52,8 @@ def search(
         filter: a further condition: see LogRange.read.
 
     Raises:
-        FilterError: an expression is invalid, or no condition is given.
-        As native_log.scan.
+        FilterError: an expression is invalid, or no condition is given. Other errors are those of
+            native_log.scan.
     """
     places = tuple(fields)
     for place in places:

@@ -1,4 +1,7 @@
-"""Filters of keys and times that are given as values, not as text."""
+"""Filters of keys and times that are given as values, not as text.
+
+pyarrow.compute.scalar imports pandas, which takes long, so no module here calls it when it is imported.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pyarrow.compute as pc
 
 from native_log.filters.errors import FilterError
 from native_log.filters.record_filter import ROWS, RecordFilter
-from native_log.filters.sql import is_in
+from native_log.filters.satisfiability import MOST_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,3 +44,15 @@ def times_filter(from_ms: int | None, until_ms: int | None) -> RecordFilter | No
             micros = max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1000
             conditions.append(compare(field, pa.scalar(micros, pa.int64()).cast(kind)))
     return RecordFilter(reduce(operator.and_, conditions)) if conditions else None
+
+
+def is_in(field: pa.Field, values: Sequence[pa.Scalar]) -> pc.Expression:
+    """Return whether a column has one of some values; null counts as false."""
+    found = pc.scalar(False)
+    if field.type == pa.int32():
+        values = [value for value in values if -(2**31) <= value.as_py() < 2**31]
+    for start in range(0, len(values), MOST_VALUES):
+        some = [value.as_py() for value in values[start : start + MOST_VALUES]]
+        part = pc.field(field.name).isin(pa.array(some, field.type))
+        found = part if start == 0 else found | part
+    return found
