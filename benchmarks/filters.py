@@ -112,10 +112,10 @@ def write_rows(folder: Path, logs: Path) -> tuple[Path, Path]:
     return parquet, lines
 
 
-def compare(work: str, contenders: dict[str, Callable[[], object]]) -> None:
+def compare(work: str, contenders: dict[str, Callable[[], object]], runs: int = RUNS) -> None:
     """Print the median of each contender, all run in turn, and the ratio of the first one's time to it."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(RUNS):
+    for _ in range(runs):
         for name, run in contenders.items():
             started = time.perf_counter()
             run()
@@ -256,8 +256,10 @@ def spark_work(folder: Path, parquet: Path) -> None:
             "read of one column, from_json": lambda: from_json(columns="value"),
             "map_in_arrow": mapped,
         },
+        runs=3,
     )
     read = spark.read.format("kafkalog")
+    counts = spark.read.format("kafkalog").option("view", "counts")
     compare(
         "Spark: count by partition",
         {
@@ -265,9 +267,7 @@ def spark_work(folder: Path, parquet: Path) -> None:
             "count of the rows as Parquet": lambda: (
                 spark.read.parquet(str(parquet)).groupBy("partition").count().collect()
             ),
-            "view=counts": lambda: (
-                spark.read.format("kafkalog").option("view", "counts").load(path).collect()
-            ),
+            "view=counts": lambda: counts.load(path).collect(),
         },
     )
     spark.stop()
