@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+import pyarrow.compute as pc
 import pytest
 
 from native_log import LogDir
@@ -43,3 +44,37 @@ def test_tiers(partition: TieredPartition, level: IsolationLevel, s3: S3Server) 
     log_dir = LogDir(url(partition.folder / "data"), storage_options=s3.options, **remote)
     log = log_dir.partition(*partition.key)
     assert as_rows(log.read(columns=COLUMNS, isolation_level=level)) == partition.rows(level)
+
+
+@pytest.mark.parametrize(
+    "path", LOG_DIRS[:: len(LOG_DIRS) // 12], ids=lambda path: str(path.relative_to(GOLDEN))
+)
+def test_scans_and_filters(path: Path, s3: S3Server) -> None:
+    remote = LogDir(url(path), storage_options=s3.options, include_deleted=True)
+    local = LogDir(path, include_deleted=True)
+    for filter in (
+        "offset >= 3 AND offset < 40",
+        "key IS NULL",
+        "timestamp > '2020-01-01' AND NOT isTransactional",
+    ):
+        found, expected = (
+            each.scan(columns=["topic", "partition", "offset", "value"], filter=filter, mode="dropMalformed")
+            for each in (remote, local)
+        )
+        assert found.to_table().equals(expected.to_table())
+        assert found.count_rows() == expected.count_rows()
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_filters_of_tiers(partition: TieredPartition, s3: S3Server) -> None:
+    remote = {**partition.remote, "remote": url(partition.folder / "tier")}
+    log = LogDir(url(partition.folder / "data"), storage_options=s3.options, **remote).partition(
+        *partition.key
+    )
+    rows = log.read(columns=COLUMNS).read_all()
+    middle = rows["offset"][rows.num_rows // 2]
+    for filter in (pc.field("offset") >= middle, pc.field("key").is_valid(), pc.field("offset") < middle):
+        expected = rows.filter(filter)
+        assert log.read(columns=COLUMNS, filter=filter).read_all().equals(expected)
+        assert log.scan(columns=["offset"], filter=filter).count_rows() == expected.num_rows
+    assert log.scan().count_rows() == rows.num_rows

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pickle
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -506,3 +509,29 @@ def test_reads_of_a_merged_log_are_those_of_the_whole_log(data: st.DataObject) -
         ]
         assert headers == [batch.offset for batch in whole]
         shutil.rmtree(paths[0])
+
+
+def test_filters_of_merged_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter must not make offsets that it skips look lost, nor damage that it skips be read elsewhere."""
+    monkeypatch.setattr("native_log.log.reading.log_scan.PART_BYTES", 400)
+    monkeypatch.setattr("native_log.log.reading.row_selection._SEEK_BYTES", 1)
+    whole = batches(0, 20)
+    first = write_copy(tmp_path / "a", whole, rolls=[30])
+    damage(first, whole[4])
+    write_copy(tmp_path / "b", whole[:18], rolls=[21])
+    log = merged(tmp_path / "a", tmp_path / "b")
+    everything = log.read().read_all()
+    middle = everything.slice(everything.num_rows // 2, 1).to_pylist()[0]
+    field = pc.field
+    for filter in (
+        field("offset") >= middle["offset"],
+        field("offset") < middle["offset"],
+        field("timestamp") >= pa.scalar(middle["timestamp"], pa.timestamp("us", "UTC")),
+        field("key") == middle["key"],
+    ):
+        expected = everything.filter(filter)
+        assert log.read(filter=filter).read_all().equals(expected)
+        scan = replace(log.scan(filter=filter), threads=2)
+        assert scan.to_table().equals(expected)
+        assert scan.count_rows() == expected.num_rows
+    assert log.scan().count_rows() == everything.num_rows
