@@ -55,10 +55,13 @@ def parse_filter(
             "filters in SQL need sqlglot, which is not installed: pip install 'kafkalog-spark[sql]'"
         ) from error
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        trees = sqlglot.parse(text, read="spark")
     except SqlglotError as error:
         message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n", 1)[0]
         raise FilterError(f"expected SQL such as {EXAMPLE!r}, found {text!r}: {message}") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise FilterError(f"expected one condition such as {EXAMPLE!r}, found {text!r}")
+    tree = trees[0]
     translator = _Translator(parse_zone(time_zone), schema, now)
     return RecordFilter(translator.condition(tree, negated=False), schema)
 

@@ -111,6 +111,17 @@ stream = (spark.readStream.format("kafkalog").option("subscribe", "plain")
           .option("startingOffsets", "earliest").load({data!r}))
 (stream.writeStream.format("parquet").option("checkpointLocation", "checkpoint")
  .trigger(availableNow=True).start("rows").awaitTermination())
+import pyarrow as pa
+from kafkalog_spark import map_in_arrow
+def sizes(batches):
+    for batch in batches:
+        yield pa.record_batch({{"n": [batch.num_rows]}})
+mapped = map_in_arrow(spark, {data!r}, sizes, "n bigint", columns="offset", subscribe="txn")
+assert mapped.groupBy().sum("n").first()[0] == df.count()
+few = spark.read.format("kafkalog").option("where", "topic = 'txn' AND offset < 5").load({data!r})
+assert few.count() == df.where("offset < 5").count() > 0
+counts = spark.read.format("kafkalog").option("view", "counts").option("subscribe", "txn").load({data!r})
+assert counts.groupBy().sum("count").first()[0] == df.count()
 print("rows", df.count(), spark.read.parquet("rows").count())
 spark.stop()
 """
