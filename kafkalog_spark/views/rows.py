@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafkalog_spark.views.schemas import BATCHES, LOCATION, PARTITIONS, SEGMENTS, TIMESTAMP, TRANSACTIONS
+from native_log.log.tiers.tier_of_segments import LOCAL, REMOTE, remote_segments
 from native_log.policies import describe_policy
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
         headers.setdefault(segment.path, []).append(
             batches.select(["baseOffset", "lastOffset", "recordCount", "maxTimestamp"])
         )
-    rows = []
+    rows, remote = [], remote_segments(log.state.source)
     for segment in sorted(segments.values(), key=lambda segment: segment.base_offset):
         end = log.state.end_position(segment) if segment in log.segments else segment.size_bytes
         offset_index = segment.load_offset_index().health(end)
@@ -84,6 +85,7 @@ def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
                 "timeIndexEntries": time_index.entries,
                 "transactionIndex": transaction_index.status,
                 "transactionIndexEntries": transaction_index.entries,
+                "tier": REMOTE if segment.path in remote else LOCAL,
                 **_summarize(headers.get(segment.path, [])),
             }
         )
@@ -103,6 +105,7 @@ def partition_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
         "segmentCount": len(log.segments),
         "sizeInBytes": log.size_bytes,
         "invalidBytes": log.invalid_bytes,
+        "remoteSegmentCount": len(remote_segments(log.state.source)),
         "leaderEpochs": [
             {"epoch": entry.epoch, "startOffset": entry.start_offset} for entry in log.leader_epochs
         ],

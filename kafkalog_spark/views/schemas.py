@@ -44,6 +44,7 @@ SEGMENTS = pa.schema(
         ("timeIndexEntries", pa.int64()),
         ("transactionIndex", pa.string()),
         ("transactionIndexEntries", pa.int64()),
+        ("tier", pa.string()),
     ]
 )
 """`baseOffset` comes from the file name. Offsets, counts and `maxTimestamp` come from the batch headers:
@@ -51,7 +52,8 @@ SEGMENTS = pa.schema(
 control records and the records of aborted transactions. `validBytes` is where reading stops: the size of the
 file, or in the last segment the position where its valid batches end. `invalidBytes` counts the bytes after
 the last batch of the log, which are not read (0 while a broker has the directory open). The state of an index
-is "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
+is "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt". `tier` is "local", or "remote"
+for a segment in remote storage."""
 
 PARTITIONS = pa.schema(
     [
@@ -74,9 +76,11 @@ PARTITIONS = pa.schema(
             "leaderEpochs",
             pa.list_(pa.field("element", pa.struct([("epoch", pa.int32()), ("startOffset", pa.int64())]))),
         ),
+        ("remoteSegmentCount", pa.int32()),
     ]
 )
-"""`highWatermark` is the checkpointed one, or null if the checkpoint has no entry for the partition.
+"""`segmentCount` includes the segments in remote storage, which `remoteSegmentCount` counts.
+`highWatermark` is the checkpointed one, or null if the checkpoint has no entry for the partition.
 `config` is the topic's configuration in the cluster metadata, or null if the metadata does not have the
 topic or is not there. `cleanupPolicy` comes from that configuration or from another source. `policySource`
 names the source: topic, broker, default, cleaner or internal (see native_log.policies.CleanupPolicy)."""

@@ -14,6 +14,7 @@ from native_log.cli.tail import windows_from_end
 from native_log.errors import KafkaLogError
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state
+from native_log.log.tiers.tier_of_segments import remote_segments
 from native_log.logdir import PartitionKind
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
@@ -54,6 +55,7 @@ class PartitionRow:
         records: how many records can be read; None: they were not counted.
         problems: what verification found; None: it was not verified.
         high_watermark: the checkpointed one; None: no entry.
+        remote_segments: how many of the segments are in remote storage.
         first_timestamp_ms, last_timestamp_ms: of its first and last record, in epoch ms; None: no record.
     """
 
@@ -64,6 +66,7 @@ class PartitionRow:
     high_watermark: int | None
     size_bytes: int
     segments: int
+    remote_segments: int
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     facts: TopicFacts
@@ -85,6 +88,7 @@ class PartitionRow:
             log.checkpointed_high_watermark,
             sum(segment.size_bytes for segment in log.segments),
             len(log.segments),
+            len(remote_segments(log.state.source)),
             first,
             last,
             facts,
@@ -288,7 +292,7 @@ def _cells(
         "–" if row.high_watermark is None else row.high_watermark,
         *([row.leader_epoch] if labels else ()),
         format_size(row.size_bytes),
-        row.segments,
+        f"{row.segments} ({row.remote_segments} remote)" if row.remote_segments else row.segments,
         *times,
         _policy(row.facts),
         *([] if row.records is None else [row.records]),
@@ -345,6 +349,7 @@ def _partition_json(row: PartitionRow) -> dict[str, Any]:
         "records": row.records,
         "sizeInBytes": row.size_bytes,
         "segments": row.segments,
+        "remoteSegments": row.remote_segments,
         "firstTimestamp": row.first_timestamp_ms,
         "lastTimestamp": row.last_timestamp_ms,
         "cleanupPolicy": policy,

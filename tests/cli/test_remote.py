@@ -38,6 +38,11 @@ def test_ls_lists_whole_logs() -> None:
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.output)["partitions"]
     assert (row["logStartOffset"], row["logEndOffset"]) == (0, 456)
+    assert 0 < row["remoteSegments"] < row["segments"]
+    assert (
+        f"{row['segments']} ({row['remoteSegments']} remote)"
+        in run("ls", DATA, "--remote", TIER, "-t", "overlap-mid").output
+    )
     assert run("ls", "--remote", TIER, "-t", "overlap-mid").exit_code == 0
 
 

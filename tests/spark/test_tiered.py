@@ -119,8 +119,16 @@ def test_views_of_a_log_with_remote_storage() -> None:
     options = {**remote_options(partition), "path": partition.folder / "data", "subscribe": "overlap-mid"}
     (row,) = rows("logStartOffset logEndOffset", **options, view="partitions")
     assert row == (0, 456)
-    bases = [base for (base,) in rows("baseOffset", **options, view="segments")]
-    assert bases == [0, 79, 163, 223, 278, 363, 400, 428]
+    segments = rows("baseOffset", **options, view="segments")
+    assert [base for (base,) in segments] == [0, 79, 163, 223, 278, 363, 400, 428]
+    remote = [base for (base,) in rows("baseOffset", **options, view="segments", where="tier = 'remote'")]
+    local = [base for (base,) in rows("baseOffset", **options, view="segments", where="tier = 'local'")]
+    assert remote == [base for (base,) in segments][: len(remote)]
+    assert sorted([*remote, *local]) == [base for (base,) in segments]
+    assert remote
+    assert local
+    (row,) = rows("logEndOffset", **options, view="partitions", where=f"remoteSegmentCount = {len(remote)}")
+    assert row == (456,)
 
 
 @pytest.mark.spark
