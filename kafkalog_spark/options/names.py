@@ -84,6 +84,11 @@ KAFKALOG_OPTIONS = {
         "a [condition in SQL](filters.md) on the rows, such as `timestamp >= '2026-11-01' AND key = 'k1'`; "
         "only what may meet it is decompressed",
     ),
+    "keyPartitions": Option(
+        "",
+        "how many partitions a topic has if Kafka's default partitioner has chosen them by key: a condition "
+        "on `key` then reads [only the partitions of the keys](filters.md#keys-and-partitions)",
+    ),
     "pushFilters": Option(
         "false",
         "whether Spark's own conditions are [pushed down](filters.md#pushdown-by-spark), too (Spark 4.1 and "

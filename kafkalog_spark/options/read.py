@@ -75,6 +75,7 @@ class ReadOptions:
         remote: the arguments of LogDir for remote storage; empty: there is none.
         storage_options: credentials and other settings for paths that are URLs.
         where: a condition in SQL on the rows; None: all rows.
+        key_partitions: how many partitions a topic has whose partitions were chosen by key; None: unknown.
         push_filters: whether Spark pushes its conditions down.
         map_function: the function that is applied to record batches; None: there is none.
     """
@@ -105,6 +106,7 @@ class ReadOptions:
     remote: RemoteArguments
     storage_options: StorageOptions
     where: str | None
+    key_partitions: int | None
     push_filters: bool
     map_function: str | None
 
@@ -155,6 +157,7 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         remote=remote,
         storage_options=StorageOptions(parse_storage_options(raw.values)),
         where=raw.get("where"),
+        key_partitions=raw.positive("keyPartitions", 32),
         push_filters=raw.boolean("pushFilters", False),
         map_function=raw.get("mapInArrow"),
     )

@@ -128,7 +128,7 @@ def locate(
 
     located = {}
     first, last = (None, None) if filter is None or options.view == "latest" else filter.offsets
-    for r in _selected(requested, filter):
+    for r in _selected(requested, filter, options.key_partitions):
         tp = r.topic_partition
         part = _within(r.intersection(available[tp]), first, last)
         if part == available[tp]:
@@ -140,11 +140,13 @@ def locate(
     return list(requested), located
 
 
-def _selected(requested: Sequence[OffsetRange], filter: RecordFilter | None) -> list[OffsetRange]:
+def _selected(
+    requested: Sequence[OffsetRange], filter: RecordFilter | None, key_partitions: int | None
+) -> list[OffsetRange]:
     """Return the ranges of partitions that a filter does not exclude."""
     if filter is None:
         return list(requested)
-    is_selected = filter.selects([r.topic_partition for r in requested])
+    is_selected = filter.selects([r.topic_partition for r in requested], key_partitions)
     return [r for r, selected in zip(requested, is_selected, strict=True) if selected]
 
 

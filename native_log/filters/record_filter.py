@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,16 @@ import pyarrow.compute as pc
 
 from native_log.filters.errors import FilterError
 from native_log.filters.satisfiability import Satisfiability
-from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, Pattern, RecordConditions
+from native_log.records import (
+    CORRUPT_RECORD,
+    RECORD_SCHEMA,
+    Pattern,
+    RecordConditions,
+    partition_of_key,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ROWS = pa.schema([*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string())])
 """The columns that a filter of records may use."""
@@ -119,14 +126,27 @@ class RecordFilter:
         is_rejected = Satisfiability(~self.expression, self.schema).of(facts)
         return not any(is_rejected) and all(self._satisfiability.of(facts))
 
-    def selects(self, partitions: Sequence[tuple[str, int]]) -> list[bool]:
-        """Return for each partition, a topic and a number, whether it can have selected rows."""
-        if self.expression is None or not {"topic", "partition"} & set(self.columns):
+    def selects(
+        self,
+        partitions: Sequence[tuple[str, int]],
+        key_partitions: int | Mapping[str, int] | None = None,
+    ) -> list[bool]:
+        """Return for each partition, a topic and a number, whether it can have selected rows.
+
+        Args:
+            partitions: the partitions.
+            key_partitions: how many partitions the topics have whose records have the partition that Kafka's
+                default partitioner chooses for their key; one number, or one by topic.
+        """
+        if self.expression is None or not partitions:
             return [True] * len(partitions)
-        if not partitions:
-            return []
+        chosen = _partitions_of_keys(self.conditions.keys, {topic for topic, _ in partitions}, key_partitions)
+        has_keys = [topic not in chosen or number in chosen[topic] for topic, number in partitions]
+        if not {"topic", "partition"} & set(self.columns):
+            return has_keys
         topics, numbers = pc.field("topic"), pc.field("partition")
-        return self._satisfiability.of([(topics == topic) & (numbers == n) for topic, n in partitions])
+        possible = self._satisfiability.of([(topics == topic) & (numbers == n) for topic, n in partitions])
+        return [a and b for a, b in zip(possible, has_keys, strict=True)]
 
     @cached_property
     def _is_satisfiable(self) -> bool:
@@ -151,6 +171,21 @@ class RecordFilter:
     def __getstate__(self) -> dict[str, Any]:
         # A Satisfiability has nothing to send: it only asks.
         return {name: value for name, value in self.__dict__.items() if name != "_satisfiability"}
+
+
+def _partitions_of_keys(
+    keys: Sequence[bytes | None] | None,
+    topics: Iterable[str],
+    key_partitions: int | Mapping[str, int] | None,
+) -> dict[str, set[int]]:
+    """Return the partitions of keys by topic, for topics of which they are known."""
+    if keys is None or None in keys or key_partitions is None:
+        return {}  # the null key may be in any partition
+    counts = key_partitions if isinstance(key_partitions, Mapping) else dict.fromkeys(topics, key_partitions)
+    return {
+        topic: {partition_of_key(key, count) for key in keys if key is not None}
+        for topic, count in counts.items()
+    }
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:

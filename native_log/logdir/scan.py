@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from native_log.arguments import integer
 from native_log.log.reading.columns import record_schema
 from native_log.log.reading.log_scan import LogScan
-from native_log.records import RECORD_SCHEMA, partition_of_key
+from native_log.records import RECORD_SCHEMA
 from native_log.system import available_cores
 from native_log.times import to_time_ms
 
@@ -58,35 +58,14 @@ def plan_scan(
 
         filter = to_filter(filter)
         options = {**options, "filter": filter}
-        keys = _possible(keys, filter, key_partitions)
+        is_possible = filter.selects(keys, key_partitions)
+        keys = [key for key, possible in zip(keys, is_possible, strict=True) if possible]
     ranges = [
         _range(log, _at(start, key), _at(end, key), isolation_level, filter)
         for key, log in open_logs(keys).items()
     ]
     with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
     return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
-
-
-def _possible(
-    keys: Sequence[PartitionKey], filter: RecordFilter, key_partitions: int | Mapping[str, int] | None
-) -> list[PartitionKey]:
-    """Return the partitions that can have records which the filter selects."""
-    possible = [key for key, selected in zip(keys, filter.selects(keys), strict=True) if selected]
-    wanted = filter.conditions.keys
-    if key_partitions is None or wanted is None or None in wanted:
-        return possible
-    counts = (
-        key_partitions
-        if isinstance(key_partitions, Mapping)
-        else dict.fromkeys((t for t, _ in keys), key_partitions)
-    )
-    chosen = {
-        (topic, partition_of_key(wanted_key, count))
-        for topic, count in counts.items()
-        for wanted_key in wanted
-        if wanted_key is not None
-    }
-    return [(topic, number) for topic, number in possible if topic not in counts or (topic, number) in chosen]
 
 
 def _at(position: Position, key: PartitionKey) -> int | datetime | None:

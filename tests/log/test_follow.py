@@ -353,3 +353,15 @@ def test_waiting_does_not_look_at_files(directory: Path, monkeypatch: pytest.Mon
     with PartitionLog.open(directory).follow(timeout_ms=100, poll_interval_ms=NEVER_MS) as follower:
         assert list(follower) == []
     assert len(refreshed) <= 3
+
+
+def test_a_filter_selects_records_as_they_arrive(tmp_path: Path) -> None:
+    with LogDir.create(tmp_path) as logs:
+        logs.create_topic("t")
+        log = logs.partition("t", 0)
+        log.append(pa.record_batch({"key": ["a", "b", "a"], "value": ["1", "2", "3"]}))
+        with log.follow(0, ["offset"], filter="key = 'a'", timeout_ms=200, poll_interval_ms=10) as batches:
+            found = offsets([next(batches)])
+            log.append(pa.record_batch({"key": ["b", "a"], "value": ["4", "5"]}))
+            found += offsets(batches)
+    assert found == [0, 2, 4]

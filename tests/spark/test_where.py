@@ -14,6 +14,8 @@ from kafkalog_spark import map_in_arrow
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.read import parse_read_options
 from kafkalog_spark.read.where import Where
+from native_log import LogDir
+from native_log.records import partition_of_key
 from tests.builders.golden import GOLDEN
 
 from .parity import DATA
@@ -102,6 +104,18 @@ def test_partitions_and_offsets_are_planned_by_the_filter(spark: SparkSession, r
     assert load(spark, where=f"topic = '{record.topic}' AND offset < 2").rdd.getNumPartitions() <= whole
     assert load(spark, where="topic = 'no such topic'").count() == 0
     assert load(spark, where="offset < 0").count() == 0
+
+
+def test_partitions_chosen_by_keys(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "logs")
+    with LogDir.create(path) as logs:
+        logs.create_topic("t", 3)
+        for number in range(3):
+            logs.partition("t", number).append(pa.record_batch({"key": [b"k"], "value": [b"v"]}))
+    options = {"where": "key = 'k'"}
+    assert load(spark, path, **options).count() == 3
+    (row,) = load(spark, path, **options, keyPartitions="3").collect()
+    assert row.partition == partition_of_key(b"k", 3)
 
 
 def test_other_ways_in(spark: SparkSession, record: Any, tmp_path: Path) -> None:
