@@ -54,16 +54,19 @@ def parse_filter(
         raise FilterError(
             "filters in SQL need sqlglot, which is not installed: pip install 'kafkalog-spark[sql]'"
         ) from error
+    translator = _Translator(parse_zone(time_zone), schema, now)
     try:
         trees = sqlglot.parse(text, read="spark")
+        if len(trees) != 1 or trees[0] is None:
+            raise FilterError(f"expected one condition such as {EXAMPLE!r}, found {text!r}")
+        return RecordFilter(translator.condition(trees[0], negated=False), schema)
     except SqlglotError as error:
         message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n", 1)[0]
         raise FilterError(f"expected SQL such as {EXAMPLE!r}, found {text!r}: {message}") from None
-    if len(trees) != 1 or trees[0] is None:
-        raise FilterError(f"expected one condition such as {EXAMPLE!r}, found {text!r}")
-    tree = trees[0]
-    translator = _Translator(parse_zone(time_zone), schema, now)
-    return RecordFilter(translator.condition(tree, negated=False), schema)
+    except RecursionError:
+        raise FilterError(
+            "expected a condition with fewer levels, found one that is nested too deeply"
+        ) from None
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], pc.Expression]] = {

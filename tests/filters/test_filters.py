@@ -136,6 +136,7 @@ def test_times_before_now() -> None:
         ("offset IN (SELECT 1)", "cannot express"),
         ("key = 'a'; DROP TABLE t", "expected one condition"),
         ("", "expected one condition"),
+        (" OR ".join(["offset = 1"] * 3000), "nested too deeply"),
         ("1 = 1", "cannot express"),
     ],
 )
