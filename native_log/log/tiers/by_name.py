@@ -41,7 +41,7 @@ def segments_by_name(copies: Iterable[NamedCopy]) -> list[RemoteSegment]:
         by_start.setdefault(copy.start_offset, []).append(copy)
     starts = sorted(by_start)
     segments = []
-    for start, end in zip(starts, [*starts[1:], MAX_OFFSET], strict=True):
+    for start, end in zip(starts, [*starts, MAX_OFFSET][1:], strict=True):
         complete = [copy for copy in by_start[start] if copy.is_complete]
         if complete:
             longest = max(complete, key=lambda copy: copy.size_bytes)

@@ -43,9 +43,8 @@ def trace_lineage(
     """
     states = _states(segments)
     parts: list[RemotePart] = []
-    for entry, end in zip(
-        epochs, [*(each.start_offset for each in epochs[1:]), span.end_offset], strict=True
-    ):
+    ends = [*(each.start_offset for each in epochs), span.end_offset][1:]
+    for entry, end in zip(epochs, ends, strict=True):
         state = states.get(entry.epoch)
         wanted = span.intersection(OffsetSpan(entry.start_offset, max(entry.start_offset, end)))
         if state is None:

@@ -51,7 +51,7 @@ class RemoteSegment:
     def epoch_spans(self) -> list[EpochSpan]:
         """Return the offsets of each leader epoch in the segment."""
         entries = sorted(self.leader_epochs, key=lambda entry: entry.epoch)
-        ends = [*(entry.start_offset for entry in entries[1:]), self.span.end_offset]
+        ends = [*(entry.start_offset for entry in entries), self.span.end_offset][1:]
         spans = (
             EpochSpan(entry.epoch, OffsetSpan(entry.start_offset, end))
             for entry, end in zip(entries, ends, strict=True)

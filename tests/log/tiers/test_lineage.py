@@ -122,6 +122,10 @@ def test_each_offset_is_read_from_a_segment_with_its_epoch(
     }
 
 
+def test_a_tier_of_which_no_segment_is_left() -> None:
+    assert trace_lineage([], epochs_of([], ()), OffsetSpan(0, 90)) == []
+
+
 def test_epochs_before_the_known_ones_are_those_of_the_segments() -> None:
     segments = [segment("a", 0, 30), segment("b", 20, 60, (0, 20), (2, 40)), segment("c", 60, 90, (4, 60))]
     assert epochs_of(segments, epochs((4, 60), (6, 95))) == epochs((0, 0), (2, 40), (4, 60), (6, 95))
