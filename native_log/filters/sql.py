@@ -52,7 +52,7 @@ def parse_filter(
         from sqlglot.errors import SqlglotError
     except ImportError as error:
         raise FilterError(
-            "filters in SQL need sqlglot, which is not installed: pip install 'kafkalog-spark[sql]'"
+            "filters in SQL need sqlglot, which is not installed: pip install 'sqlglot>=27'"
         ) from error
     translator = _Translator(parse_zone(time_zone), schema, now)
     try:

@@ -76,8 +76,10 @@ def test_home_directories(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times(log: PartitionLog) -> None:
     first = next(log.read(columns=["timestamp"])).column(0)[0].as_py()
     assert log.offset_for_timestamp(np.int64(first.timestamp() * 1000)) == 0
-    with pytest.raises(TypeError, match=r"milliseconds since 1970, found datetime.*int\(when.timestamp"):
-        log.offset_for_timestamp(dt.datetime.now(dt.UTC))  # type: ignore[arg-type]
+    assert log.offset_for_timestamp(first) == 0
+    assert log.offset_for_timestamp(dt.datetime.now(dt.UTC)) is None
+    with pytest.raises(TypeError, match="expected a datetime or milliseconds since 1970, found '2026"):
+        log.offset_for_timestamp("2026-11-01")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

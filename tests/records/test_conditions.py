@@ -56,7 +56,7 @@ def meets(row: dict[str, Any], wanted: RecordConditions) -> bool:
 
 
 def texts(row: dict[str, Any], pattern: Pattern) -> list[bytes]:
-    in_headers = [part for h in row["headers"] or () for part in (h["key"].encode(), h["value"])]
+    in_headers = [part for key, content in row["headers"] or () for part in (key.encode(), content)]
     by_field = {"key": [row["key"]], "value": [row["value"]], "headers": in_headers}
     return [text for name in pattern.fields for text in by_field[name] if text is not None]
 

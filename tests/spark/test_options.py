@@ -48,6 +48,10 @@ def test_defaults() -> None:
         replicas="longest",
         remote={},
         storage_options=StorageOptions(),
+        where=None,
+        key_partitions=None,
+        push_filters=False,
+        map_function=None,
     )
 
 
