@@ -121,7 +121,8 @@ def test_partitions_chosen_by_keys(spark: SparkSession, tmp_path: Path) -> None:
 def test_other_ways_in(spark: SparkSession, record: Any, tmp_path: Path) -> None:
     condition = f"topic = '{record.topic}' AND offset < 5"
     expected = rows(load(spark).filter(condition).select("topic", "partition", "offset"))
-    options = f"path '{DATA}', where '{condition.replace(chr(39), chr(39) * 2)}'"
+    # Spark 4.0 joins '' within a literal, as in 'a''b', instead of reading it as one quote.
+    options = f"path '{DATA}', where \"{condition}\""
     spark.sql(f"CREATE TABLE filtered USING kafkalog OPTIONS ({options})")
     try:
         assert rows(spark.sql("SELECT topic, partition, offset FROM filtered")) == expected
