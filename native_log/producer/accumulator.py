@@ -279,11 +279,12 @@ class RecordAccumulator:
     def _wait_ms(self, queue: deque[ProducerBatch], now_ms: int, *, is_urgent: bool) -> int:
         """Return after how many ms the first batch of a queue is ready; 0 or less: it is."""
         batch = queue[0]
-        waited_ms = batch.waited_ms(now_ms)
-        backoff_ms = self.backoff.delay_ms(batch.attempts)
-        if waited_ms < backoff_ms:
-            return backoff_ms - waited_ms
-        return 0 if is_urgent or len(queue) > 1 or batch.is_full else self._linger_ms - waited_ms
+        backoff_ms = batch.backoff_left_ms(now_ms)
+        if backoff_ms > 0:
+            return backoff_ms
+        return (
+            0 if is_urgent or len(queue) > 1 or batch.is_full else self._linger_ms - batch.waited_ms(now_ms)
+        )
 
     def drain(self, nodes: Iterable[str], max_bytes: int, now_ms: int) -> dict[str, list[ProducerBatch]]:
         """Take batches from the queues, for each node up to `max_bytes`, but at least one.
@@ -330,7 +331,7 @@ class RecordAccumulator:
         if not queue or target in self.muted:
             return False
         batch = queue[0]
-        if batch.attempts and batch.waited_ms(now_ms) < self.backoff.delay_ms(batch.attempts):
+        if batch.backoff_left_ms(now_ms) > 0:
             return False
         # If the batch was drained before, those before it must be written first.
         return not batch.has_sequence or self._sequences.is_next(batch)
@@ -375,7 +376,7 @@ class RecordAccumulator:
         """
         with self.lock:
             if is_attempt:
-                batch.put_back(now_ms)
+                batch.put_back(now_ms, self.backoff)
             self._topics[batch.target.topic].put_back(batch)
 
     def split_and_requeue(self, batch: ProducerBatch, now_ms: int) -> int:

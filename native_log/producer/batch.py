@@ -23,6 +23,7 @@ from native_log.producer.record_size import max_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from native_log.producer.backoff import ExponentialBackoff
     from native_log.producer.futures import RecordMetadata
     from native_log.records import BatchBuilder
 
@@ -50,6 +51,7 @@ class ProducerBatch:
         result: shared by the futures of all records.
         created_ms, last_attempt_ms: times.
         attempts: how often the batch was put back into its queue.
+        backoff_ms: how long it waits there before the next attempt.
         last_error: why the last attempt failed; None if none did.
         producer_id, producer_epoch, base_sequence, is_transactional: set when the batch is drained.
         buffer_bytes, extra_bytes: taken from the buffer pool when the batch was created and closed.
@@ -59,6 +61,7 @@ class ProducerBatch:
 
     __slots__ = (
         "attempts",
+        "backoff_ms",
         "base_sequence",
         "buffer_bytes",
         "builder",
@@ -88,7 +91,7 @@ class ProducerBatch:
         self.builder = builder
         self.result = BatchResult(target.topic, target.partition)
         self.created_ms = self.last_attempt_ms = created_ms
-        self.attempts = 0
+        self.attempts = self.backoff_ms = 0
         self.last_error: Exception | None = None
         self.producer_id = self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
@@ -174,14 +177,20 @@ class ProducerBatch:
         """Complete the batch with an error. Return False if it was done before."""
         return self.complete(NO_OFFSET, NO_TIMESTAMP, error)
 
-    def put_back(self, now_ms: int) -> None:
+    def put_back(self, now_ms: int, backoff: ExponentialBackoff) -> None:
         """Note that the batch is put back into its queue after a failed attempt."""
         self.attempts += 1
+        # The delay is random, so it is chosen once: whoever asks whether it has passed gets the same answer.
+        self.backoff_ms = backoff.delay_ms(self.attempts)
         self.last_attempt_ms = max(self.last_attempt_ms, now_ms)
 
     def waited_ms(self, now_ms: int) -> int:
         """Return how long the batch has been in its queue."""
         return max(0, now_ms - self.last_attempt_ms)
+
+    def backoff_left_ms(self, now_ms: int) -> int:
+        """Return how long the batch must still wait before its next attempt; 0 or less: it may be sent."""
+        return self.backoff_ms - self.waited_ms(now_ms)
 
     def is_expired(self, delivery_timeout_ms: int, now_ms: int) -> bool:
         """Return whether the batch has waited for delivery.timeout.ms since its creation."""
@@ -220,7 +229,7 @@ class ProducerBatch:
         sequence = self.base_sequence
         for part in parts:
             part.builder.close()
-            part.attempts = self.attempts
+            part.attempts, part.backoff_ms = self.attempts, self.backoff_ms
             part.last_attempt_ms = self.last_attempt_ms
             part.callbacks.append((finish, RecordFuture(part)))
             if self.has_sequence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from native_log.errors import (
     OutOfOrderSequenceError,
     RecordTooLargeError,
 )
+from native_log.producer.backoff import ExponentialBackoff
 from native_log.producer.record import SerializedRecord
 
 from .support import Pipeline
@@ -65,6 +67,21 @@ def test_a_retry_waits_for_the_backoff_and_keeps_its_sequence() -> None:
     pipeline.round()
     assert future.get(0).offset == 0
     assert pipeline.metrics.records_retried == 3
+
+
+def test_a_batch_that_is_ready_after_a_random_backoff_is_sent() -> None:
+    pipeline = Pipeline()
+    delays = itertools.cycle([0.8, 1.2])
+    pipeline.accumulator.backoff = ExponentialBackoff(100, 1000, lambda *_: next(delays))
+    pipeline.append()
+    pipeline.round()
+    for _ in range(10):
+        pipeline.client.answer(DISK)
+        pipeline.round()
+        pipeline.round()
+        pipeline.clock.now += pipeline.client.timeouts[-1]
+        pipeline.round()
+        assert pipeline.sequences_sent() == [0]
 
 
 def test_retries_end() -> None:
