@@ -42,7 +42,12 @@ def main() -> None:
         compare(
             "a local directory from remote storage",
             {
-                "copy of the files, reindex": lambda: copy_and_reindex(folder / "local", folder / "copy"),
+                "copy of the files, flush, reindex": lambda: copy_and_reindex(
+                    folder / "local", folder / "copy"
+                ),
+                "the same without flush": lambda: copy_and_reindex(
+                    folder / "local", folder / "copy", flush=False
+                ),
                 "restore": lambda: native_log.restore(folder / "rest", fresh(folder / "restored"), **tiered),
             },
         )
@@ -73,8 +78,11 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
-def copy_and_reindex(source: Path, dest: Path) -> None:
+def copy_and_reindex(source: Path, dest: Path, *, flush: bool = True) -> None:
+    """Copy a log directory as a user would. A restore has flushed its files to disk when it returns."""
     shutil.copytree(source, fresh(dest))
+    if flush:
+        os.sync()
     native_log.reindex(dest)
 
 
