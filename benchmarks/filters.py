@@ -71,11 +71,11 @@ def main() -> None:
         )
 
 
-def write_log(folder: Path, codec: str) -> None:
+def write_log(folder: Path, codec: str, segment_bytes: int = 256 << 20) -> None:
     """Write a topic of one day: JSON values of about 100 bytes, batches of 64 KiB."""
     random = np.random.default_rng(1)
     with LogDir.create(folder) as logs:
-        logs.create_topic("t", PARTITIONS, config={"segment.bytes": 256 << 20})
+        logs.create_topic("t", PARTITIONS, config={"segment.bytes": segment_bytes})
         for number in range(PARTITIONS):
             log = logs.partition("t", number)
             for first in range(0, ROWS_OF_A_PARTITION, _CHUNK):
