@@ -54,7 +54,7 @@ INNER_LAYERS = {
     "logdir": (
         *("discovery", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         *("directory_state", "cluster_metadata", "known_topics", "create"),
-        *("catalog", "selection", "scan", "live_directory", "internal_tables"),
+        *("catalog", "selection", "position", "scan", "live_directory", "internal_tables"),
         *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
     ),

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from native_log.log.reading.options import ReadArguments
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.detection import RemoteLayout
+    from native_log.logdir.position import Position
     from native_log.logdir.remote_logs import RemoteLogs
-    from native_log.logdir.scan import Position
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage, StorageOptions, StorageOptionsLike
 

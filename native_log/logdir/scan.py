@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from native_log.arguments import integer
 from native_log.log.reading.columns import record_schema
 from native_log.log.reading.log_scan import LogScan
+from native_log.logdir.position import check_position, offset_at, position_in
 from native_log.records import RECORD_SCHEMA
 from native_log.system import available_cores
-from native_log.times import to_time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from native_log.arguments import IsolationLevel
     from native_log.filters import RecordFilter
@@ -23,10 +21,7 @@ if TYPE_CHECKING:
     from native_log.log.readable_log import ReadableLog
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
-
-    Position: TypeAlias = int | datetime | Mapping[PartitionKey, int | datetime] | None
-    """Where a scan starts or ends: an offset; a time, which is that of the first record with at least this
-    timestamp; one of them for each partition, by (topic, number); None: the first or last record."""
+    from native_log.logdir.position import Position
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +45,7 @@ def plan_scan(
     """
     names = tuple(RECORD_SCHEMA.names if columns is None else columns)
     record_schema(names)
+    start, end = check_position("start", start), check_position("end", end)
     if threads is not None and integer("threads", threads) < 1:
         raise ValueError(f"threads: expected 1 or more, found {threads}")
     filter: Any = options.get("filter")
@@ -60,29 +56,23 @@ def plan_scan(
         options = {**options, "filter": filter}
         is_possible = filter.selects(keys, key_partitions)
         keys = [key for key, possible in zip(keys, is_possible, strict=True) if possible]
-    ranges = [
-        _range(log, _at(start, key), _at(end, key), isolation_level, filter)
-        for key, log in open_logs(keys).items()
-    ]
+    ranges = [_range(log, start, end, isolation_level, filter) for log in open_logs(keys).values()]
     with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
     return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
 
 
-def _at(position: Position, key: PartitionKey) -> int | datetime | None:
-    return position.get(key) if isinstance(position, Mapping) else position
-
-
 def _range(
     log: ReadableLog,
-    start: int | datetime | None,
-    end: int | datetime | None,
+    start: Position,
+    end: Position,
     isolation_level: IsolationLevel,
     filter: RecordFilter | None,
 ) -> LogRange:
     """Return the range of a log from `start` to `end`, as far as the log and the filter have offsets."""
+    start, end = position_in(log, start), position_in(log, end)
     first, limit = log.local_log_start_offset, log.end_offset(isolation_level)
-    low = _offset(log, "start", start, isolation_level, first, limit)
-    high = _offset(log, "end", end, isolation_level, limit, limit)
+    low = offset_at(log, start, first, isolation_level)
+    high = offset_at(log, end, limit, isolation_level)
     if isinstance(start, int) and low < first:
         logger.warning("%s: offset %d is before its first one, %d", log.path, low, first)
     if filter is not None:
@@ -97,19 +87,3 @@ def _range(
         None if is_to_end else max(low, high),
         isolation_level=isolation_level,
     )
-
-
-def _offset(
-    log: ReadableLog,
-    name: str,
-    position: int | datetime | None,
-    isolation_level: IsolationLevel,
-    default: int,
-    limit: int,
-) -> int:
-    if position is None:
-        return default
-    if isinstance(position, datetime):
-        found = log.offset_for_timestamp(to_time_ms(name, position), isolation_level=isolation_level)
-        return limit if found is None else found
-    return integer(name, position)

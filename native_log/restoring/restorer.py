@@ -18,13 +18,14 @@ from native_log.log import PartitionLog
 from native_log.logdir import LogDir
 from native_log.logdir.create import random_uuid
 from native_log.logdir.discovery import local_path
+from native_log.logdir.position import check_position
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.outcomes import as_planned
 from native_log.progress import Progress
 from native_log.restoring.copying import CopiedLog, copy_log
 from native_log.restoring.destination import Destination
-from native_log.restoring.requested_range import check_limit, requested_span
+from native_log.restoring.requested_range import requested_span
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.log import LogRange
-    from native_log.restoring.requested_range import Limit
+    from native_log.logdir.position import Position
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ def restore(
     source: PathLike | Iterable[PathLike] | None,
     dest: PathLike,
     topics: str | Iterable[str] | None = None,
-    start: Limit = None,
-    end: Limit = None,
+    start: Position = None,
+    end: Position = None,
     *,
     exclude_topics: str | Iterable[str] = (),
     dry_run: bool = False,
@@ -83,9 +84,9 @@ def restore(
         source: see LogDir; None: remote storage alone.
         dest: the log directory.
         topics: the topics to restore; None: all except Kafka's internal topics.
-        start, end: restore offsets from `start` to before `end`: an offset for all partitions, offsets by
-            (topic, partition), or a time (datetime with a time zone), which stands for the first record with
-            at least this timestamp. A batch with offsets in this range is copied whole.
+        start, end: restore offsets from `start` to before `end`: an offset, or a time (datetime, in UTC if it
+            has no time zone), which stands for the first record with at least this timestamp; or one of them
+            for each partition, by (topic, partition). A batch with offsets in this range is copied whole.
         exclude_topics: topics to leave out.
         dry_run: change nothing, and report what would be restored.
         threads: the number of partitions to copy at a time; None: one for each CPU.
@@ -106,7 +107,7 @@ def restore(
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: see LogDir.
         ValueError, TypeError: an invalid argument.
     """
-    start, end = check_limit("start", start), check_limit("end", end)
+    start, end = check_position("start", start), check_position("end", end)
     destination = Destination(local_path(dest).resolve())
     with LogDir(source, **log_dir) as logs:
         selection = PartitionSelection.of(topics, exclude_topics, only_by_name=BROKER_TOPICS)
@@ -149,7 +150,7 @@ def _topic_ids(
     return ids
 
 
-def _range(log: PartitionLog, start: Limit, end: Limit) -> LogRange:
+def _range(log: PartitionLog, start: Position, end: Position) -> LogRange:
     span = requested_span(log, start, end)
     return log.range(span.start_offset, span.end_offset)
 
@@ -217,7 +218,9 @@ def _check_space(destination: Destination, size_bytes: int) -> None:
         )
 
 
-def _request(source: Any, topics: Any, start: Limit, end: Limit, log_dir: dict[str, Any]) -> dict[str, Any]:
+def _request(
+    source: Any, topics: Any, start: Position, end: Position, log_dir: dict[str, Any]
+) -> dict[str, Any]:
     """Return what tells one restore from another one. Credentials do not count."""
     named = {name: str(value) for name, value in log_dir.items() if name != "storage_options"}
     return {"source": str(source), "topics": str(topics), "start": str(start), "end": str(end), **named}

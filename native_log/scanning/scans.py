@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from native_log.arguments import HighWatermark, IsolationLevel, PathLike, Replicas
     from native_log.log.reading.log_scan import LogScan
     from native_log.log.reading.options import ReadArguments
-    from native_log.logdir.scan import Position
+    from native_log.logdir.position import Position
     from native_log.storage import StorageOptionsLike
 
 

@@ -127,10 +127,18 @@ def test_a_range_of_times(tmp_path: Path) -> None:
     middle = sorted(row["timestamp"] for row in rows)[len(rows) // 2]
     start = datetime.fromtimestamp(middle / 1000, UTC)
     first = LogDir(source.path).partition(source.topic, 0).offset_for_timestamp(middle)
-    native_log.restore(source.path, tmp_path / "r", start=start)
-    assert LogDir(tmp_path / "r").partition(source.topic, 0).log_start_offset == first
-    with pytest.raises(ValueError, match="expected a time with a time zone"):
-        native_log.restore(source.path, tmp_path / "r2", start=datetime(2024, 1, 1))
+    for number, given in enumerate([start, start.replace(tzinfo=None), {(source.topic, 0): start}]):
+        native_log.restore(source.path, tmp_path / f"r{number}", start=given)
+        assert LogDir(tmp_path / f"r{number}").partition(source.topic, 0).log_start_offset == first
+
+
+@pytest.mark.parametrize("start", ["2024-01-01", 1.5, True, {("t", 0): None}])
+def test_what_is_no_offset_and_no_time_is_an_error(start: Any, tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", WHOLE)
+    with pytest.raises(TypeError, match="start"):
+        native_log.restore(tmp_path / "a", tmp_path / "r", start=start)
+    with pytest.raises(TypeError, match="start"):
+        native_log.scan(tmp_path / "a", start=start)
 
 
 def prepared(tmp_path: Path) -> Path:
