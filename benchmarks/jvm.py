@@ -13,6 +13,7 @@ from benchmarks.paths import HERE, cache
 
 KAFKA = HERE / "maven" / "kafka.xml"
 OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
+TIERED_KAFKA = HERE / "maven" / "kafka-tiered.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
 # Logs go to standard error: standard output has the results of a program.
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
