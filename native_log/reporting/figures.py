@@ -105,6 +105,7 @@ class PartitionFigures:
         segment_sizes: the size of each segment, in the order of their offsets. The last one is the active
             segment.
         segment_times_ms: the largest timestamp of the records of each segment; None: unknown.
+        remote_segments, remote_bytes: number and size of the segments that are read from remote storage.
         unread_indexes: the number of segments whose time index was not read. They have the time of the next
             segment.
         policy: its cleanup.policy; None: unknown.
@@ -132,6 +133,8 @@ class PartitionFigures:
     last_timestamp_ms: int | None
     segment_sizes: tuple[int, ...]
     segment_times_ms: tuple[int | None, ...]
+    remote_segments: int = 0
+    remote_bytes: int = 0
     unread_indexes: int = 0
     policy: str | None = None
     is_compacted: bool = False
@@ -150,7 +153,7 @@ class PartitionFigures:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets in local segments: at least the number of records."""
+        """The number of offsets in the segments that are read: at least the number of records."""
         return self.log_end_offset - self.local_log_start_offset
 
     @property

@@ -15,8 +15,10 @@ from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Unpack
 
     from native_log.arguments import HighWatermark, PathLike
+    from native_log.logdir.remote_storage import RemoteArguments
     from native_log.reporting.figures import ReportFigures
     from native_log.storage import StorageOptionsLike
 
@@ -37,6 +39,7 @@ def report(
     now_ms: int | None = None,
     storage_options: StorageOptionsLike = None,
     on_progress: Callable[[int, int], None] | None = None,
+    **remote: Unpack[RemoteArguments],
 ) -> str:
     """Return a report about log directories as one HTML page, which loads nothing and contains no records.
 
@@ -48,7 +51,7 @@ def report(
         path: log directories, or single partition directories.
         topics: report on these only; None: all, internal ones included.
         exclude_topics: do not report on these.
-        include_deleted, high_watermark, storage_options: see LogDir.
+        include_deleted, high_watermark, storage_options, remote: see LogDir.
         batches: read the headers of all batches, and internal topics of any size.
         verify: check all batches, records, indexes and snapshots, as `native_log.verify` does.
         compaction: make a dry run of compaction, to see what it would free.
@@ -68,6 +71,7 @@ def report(
         include_deleted=include_deleted,
         high_watermark=high_watermark,
         storage_options=storage_options,
+        **remote,
     )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     figures = survey(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from native_log.compaction.eligibility import SegmentSizes, cleanable_range
+from native_log.log.tiers.tier_of_segments import remote_segments
 from native_log.reporting.batches import BatchPass, first_time_ms, last_time_ms
 from native_log.reporting.figures import PartitionFigures
 from native_log.reporting.transactions import describe_open_transactions, find_open_transactions
@@ -50,6 +51,8 @@ def describe_partition(
     """
     batch_figures = _read_all_batches(log) if limits is None else _read_few_batches(log, limits)
     sizes = tuple([segment.size_bytes for segment in log.segments])
+    in_remote_storage = remote_segments(log.state.source)
+    remote_sizes = [segment.size_bytes for segment in log.segments if segment.path in in_remote_storage]
     figures = PartitionFigures(
         topic=log.topic,
         partition=log.partition,
@@ -61,6 +64,8 @@ def describe_partition(
         lag_end_offset=lag_end_offset,
         size_bytes=sum(sizes),
         segment_sizes=sizes,
+        remote_segments=len(remote_sizes),
+        remote_bytes=sum(remote_sizes),
         policy=policy,
         missing_start=log.missing_start,
         missing_end=log.missing_end,

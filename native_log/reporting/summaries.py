@@ -30,7 +30,8 @@ class TopicSummary:
 
     Attributes:
         sizes: the sizes of the partitions in bytes, ascending.
-        offsets: the number of offsets in local segments.
+        offsets: the number of offsets in the segments that are read.
+        remote_segments, remote_bytes: number and size of the segments in remote storage.
         first_timestamp_ms, last_timestamp_ms: the least and the greatest known time; None: unknown.
     """
 
@@ -38,6 +39,8 @@ class TopicSummary:
     sizes: tuple[int, ...]
     offsets: int
     segments: int
+    remote_segments: int
+    remote_bytes: int
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     policy: str | None
@@ -72,6 +75,8 @@ def _summary(topic: str, partitions: Sequence[PartitionFigures]) -> TopicSummary
         tuple(sorted(partition.size_bytes for partition in partitions)),
         sum(partition.offsets for partition in partitions),
         sum(len(partition.segment_sizes) for partition in partitions),
+        sum(partition.remote_segments for partition in partitions),
+        sum(partition.remote_bytes for partition in partitions),
         first,
         last,
         partitions[0].policy,

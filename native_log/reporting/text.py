@@ -64,3 +64,8 @@ def percent(part: float, whole: float) -> str:
     """Format a share: `12 %`. A small share that is not zero is `< 1 %`."""
     share = part / whole if whole else 0.0
     return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
+
+
+def with_remote(total: str, remote: str | None) -> str:
+    """Add the part in remote storage to a number or size; None: there is none."""
+    return total if remote is None else f"{total} ({remote} remote)"

@@ -61,6 +61,21 @@ def test_verify_checks_remote_segments(tmp_path: Path) -> None:
     assert "expected offsets 163 to 222 in remote storage, found none" in result.output
 
 
+def test_report_shows_remote_segments(tmp_path: Path) -> None:
+    folder = shutil.copytree(PARTITION.folder, tmp_path / "copy")
+    command = ["report", str(folder / "data"), "--remote", str(folder / "tier"), "-t", "overlap-mid", "-o"]
+    assert run(*command, str(tmp_path / "local.html")).exit_code == 0
+    row = json.loads(run("ls", DATA, "--remote", TIER, "-t", "overlap-mid", "--json").output)["partitions"][0]
+    page = (tmp_path / "local.html").read_text()
+    assert f"<td>{row['segments']} ({row['remoteSegments']} remote)</td>" in page.replace(
+        ' class="number"', ""
+    )
+    assert "Offsets are counted in local and remote segments" in page
+    next(folder.glob("tier/*/overlap-mid-*/*0163-*.log")).unlink()
+    assert run(*command, str(tmp_path / "full.html"), "--full").exit_code == 0
+    assert "expected offsets 163 to 222 in remote storage, found none" in (tmp_path / "full.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -70,6 +85,7 @@ def test_verify_checks_remote_segments(tmp_path: Path) -> None:
         (["cat", DATA, "--remote", TIER, "--replicas", "merge"], "expected --replicas longest with --remote"),
         (["ls", "--remote", TIER, "--verify"], "expected --verify with a PATH"),
         (["verify", "--remote", TIER], "expected a PATH with --remote"),
+        (["report", "--remote", TIER, "-o", "-"], "expected a PATH with --remote"),
         (["cat", DATA, "--remote", TIER, "--remote-layout", "aiven"], "of layout aiven, found none"),
     ],
 )

@@ -22,6 +22,7 @@ from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.survey import survey
 from tests.builders import cluster_metadata
 from tests.builders.golden import DATA, GOLDEN, GoldenPartition, golden_partitions, read_rows
+from tests.builders.golden_tiered import READABLE, TieredPartition
 from tests.builders.internal_topics import SHARE_STATE_TOPIC, InternalTopic, Pair, group_record
 from tests.builders.messages import encode_key, encode_value
 from tests.reporting.examples import NOW_MS
@@ -49,6 +50,24 @@ FIXTURES = {
     fixture: list(partitions)
     for fixture, partitions in groupby(golden_partitions(), key=lambda partition: partition.fixture)
 }
+
+
+@pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_every_tier_that_a_broker_wrote(partition: TieredPartition, extent: Extent) -> None:
+    log_dir = LogDir(partition.folder / "data", **partition.remote)
+    log = log_dir.partition(*partition.key)
+    directories = [each for each in log_dir.partitions() if each.key == partition.key]
+    result = survey(log_dir, directories, extent, 2 * NOW_MS)
+    (figures,) = result.partitions
+    assert not result.failures
+    assert figures.offsets == log.log_end_offset - log.local_log_start_offset
+    assert figures.size_bytes == sum(segment.size_bytes for segment in log.segments)
+    local = LogDir(partition.folder / "data").partition(*partition.key)
+    assert len(log.segments) - len(local.segments) <= figures.remote_segments <= len(log.segments)
+    assert 0 < figures.remote_bytes < figures.size_bytes or not figures.remote_segments
+    if extent.batches:
+        assert figures.damaged_ranges == 0
 
 
 @pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])

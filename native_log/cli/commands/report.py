@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from native_log.cli.completion import complete_file
-from native_log.cli.options import log_dir_options, topics_options
+from native_log.cli.options import tiered_log_dir_options, topics_options
 from native_log.cli.runner import USAGE_ERROR
+
+if TYPE_CHECKING:
+    from native_log.logdir.remote_storage import RemoteArguments
 
 
 @click.command(short_help="Write a page about log directories.")
-@log_dir_options
+@tiered_log_dir_options
 @topics_options("all topics")
 @click.option(
     "--output",
@@ -36,6 +39,7 @@ def report(
     high_watermark: Any,
     include_deleted: bool,
     storage_options: dict[str, str],
+    remote: RemoteArguments,
     output: str,
     batches: bool,
     verify: bool,
@@ -53,6 +57,8 @@ def report(
     from native_log.cli.report_file import check_report_path, write_report
     from native_log.reporting import report as make_report
 
+    if not paths:
+        raise click.UsageError("expected a PATH with --remote: a report is about log directories")
     check_report_path(output)
     try:
         with report_progress("examining") as on_progress:
@@ -68,6 +74,7 @@ def report(
                 compaction=compaction or full,
                 retention=retention or full,
                 on_progress=on_progress,
+                **remote,
             )
     except ModuleNotFoundError as error:
         raise _MissingLibraryError(str(error)) from None

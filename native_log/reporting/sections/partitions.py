@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from native_log.reporting.layout import Histogram, Section, SizeRanges
 from native_log.reporting.sections.top_items import top_bars, top_table
 from native_log.reporting.summaries import by_topic, size_classes
-from native_log.reporting.text import count, number
+from native_log.reporting.text import count, number, with_remote
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def _largest(partitions: Sequence[PartitionFigures]) -> Table:
         lambda partition: (
             partition.name,
             format_size(partition.size_bytes),
-            number(len(partition.segment_sizes)),
+            with_remote(
+                number(len(partition.segment_sizes)),
+                number(partition.remote_segments) if partition.remote_segments else None,
+            ),
             number(partition.local_log_start_offset),
             number(partition.log_end_offset),
             "–" if partition.high_watermark is None else number(partition.high_watermark),

@@ -8,7 +8,7 @@ from native_log.reporting.layout import Bars, Section, Series, Table
 from native_log.reporting.sections.limits import MAX_ROWS
 from native_log.reporting.sections.top_items import top_bars
 from native_log.reporting.summaries import by_topic, split_top, time_range
-from native_log.reporting.text import count, number, percent, time
+from native_log.reporting.text import count, number, percent, time, with_remote
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -39,12 +39,21 @@ def topic_section(figures: ReportFigures) -> Section:
         "Topics by size",
         (
             (
-                "Sizes are those of .log files, without indexes. Offsets are counted in local segments. "
-                "There may be fewer records, because compaction and transactions leave gaps. Times are UTC."
+                f"{_basis(topics)} There may be fewer records, because compaction and transactions "
+                "leave gaps. Times are UTC."
             ),
         ),
         (_chart(topics), _table(topics, figures)),
     )
+
+
+def _basis(topics: Sequence[TopicSummary]) -> str:
+    if any(topic.remote_segments for topic in topics):
+        return (
+            "Sizes are those of .log files, without indexes, and in remote storage before compression and "
+            "encryption. Offsets are counted in local and remote segments."
+        )
+    return "Sizes are those of .log files, without indexes. Offsets are counted in local segments."
 
 
 def _chart(topics: Sequence[TopicSummary]) -> Bars:
@@ -72,14 +81,19 @@ def _table(topics: Sequence[TopicSummary], figures: ReportFigures) -> Table:
 
 def _row(name: str, topics: Sequence[TopicSummary], total: int, policy: str) -> tuple[str, ...]:
     size_bytes = sum(topic.size_bytes for topic in topics)
+    remote_segments = sum(topic.remote_segments for topic in topics)
+    remote_bytes = sum(topic.remote_bytes for topic in topics)
     first = [topic.first_timestamp_ms for topic in topics if topic.first_timestamp_ms is not None]
     last = [topic.last_timestamp_ms for topic in topics if topic.last_timestamp_ms is not None]
     return (
         name,
         number(sum(len(topic.sizes) for topic in topics)),
-        format_size(size_bytes),
+        with_remote(format_size(size_bytes), format_size(remote_bytes) if remote_segments else None),
         percent(size_bytes, total),
-        number(sum(topic.segments for topic in topics)),
+        with_remote(
+            number(sum(topic.segments for topic in topics)),
+            number(remote_segments) if remote_segments else None,
+        ),
         number(sum(topic.offsets for topic in topics)),
         time(min(first, default=None)),
         time(max(last, default=None)),
