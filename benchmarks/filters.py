@@ -112,11 +112,20 @@ def write_rows(folder: Path, logs: Path) -> tuple[Path, Path]:
     return parquet, lines
 
 
-def compare(work: str, contenders: dict[str, Callable[[], object]], runs: int = RUNS) -> None:
-    """Print the median of each contender, all run in turn, and the ratio of the first one's time to it."""
+def compare(
+    work: str,
+    contenders: dict[str, Callable[[], object]],
+    runs: int = RUNS,
+    prepare: Callable[[], object] = lambda: None,
+) -> None:
+    """Print the median of each contender, all run in turn, and the ratio of the first one's time to it.
+
+    `prepare` is called before each run, and is not timed.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(runs):
         for name, run in contenders.items():
+            prepare()
             started = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - started)
