@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from native_log.logdir.catalog import PartitionKey
 
     Position: TypeAlias = int | datetime | Mapping[PartitionKey, int | datetime] | None
-    """An offset; a time (UTC if it has no time zone), which is that of the first record with at least this
-    timestamp; one of them for each partition, by (topic, partition); None: the first or the last record."""
+    """An offset or a time, for all partitions or by (topic, partition). A time stands for the first record
+    with that timestamp or a later one; without a time zone, it is in UTC.
+    None: the start or the end of the log."""
 
 
 def check_position(name: str, position: Position) -> Position:
-    """Return a position. Raises TypeError for what is none.
+    """Return the position. Raises TypeError if it is neither an offset nor a time.
 
     Args:
-        name: of the argument, for errors.
+        name: the name of the argument, for errors.
         position: the position.
     """
     if isinstance(position, Mapping):
@@ -32,7 +33,7 @@ def check_position(name: str, position: Position) -> Position:
 
 
 def position_in(log: ReadableLog, position: Position) -> int | datetime | None:
-    """Return the position in a log; None: none is given for it."""
+    """Return the position for one log; None: there is none for it."""
     return position.get((log.topic, log.partition)) if isinstance(position, Mapping) else position
 
 
@@ -42,15 +43,15 @@ def offset_at(
     default: int,
     isolation_level: IsolationLevel = "read_uncommitted",
 ) -> int:
-    """Return the offset of a position in a log. The log need not have it.
+    """Return the offset of a position. It may lie outside the log.
 
-    A time after the last record stands for the end offset.
+    A time later than every record stands for the end offset.
 
     Args:
         log: the log.
         position: as `position_in` returns it.
         default: the offset if there is no position.
-        isolation_level: of the records that count for a time.
+        isolation_level: which records are searched for a time.
     """
     if isinstance(position, datetime):
         offset = log.offset_for_timestamp(to_time_ms("time", position), isolation_level=isolation_level)

@@ -282,9 +282,9 @@ class RecordAccumulator:
         backoff_ms = batch.backoff_left_ms(now_ms)
         if backoff_ms > 0:
             return backoff_ms
-        return (
-            0 if is_urgent or len(queue) > 1 or batch.is_full else self._linger_ms - batch.waited_ms(now_ms)
-        )
+        if is_urgent or len(queue) > 1 or batch.is_full:
+            return 0
+        return self._linger_ms - batch.waited_ms(now_ms)
 
     def drain(self, nodes: Iterable[str], max_bytes: int, now_ms: int) -> dict[str, list[ProducerBatch]]:
         """Take batches from the queues, for each node up to `max_bytes`, but at least one.

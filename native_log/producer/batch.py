@@ -180,7 +180,7 @@ class ProducerBatch:
     def put_back(self, now_ms: int, backoff: ExponentialBackoff) -> None:
         """Note that the batch is put back into its queue after a failed attempt."""
         self.attempts += 1
-        # The delay is random, so it is chosen once: whoever asks whether it has passed gets the same answer.
+        # Draw the random delay once per attempt, so that `ready` and `drain` agree on whether it has passed.
         self.backoff_ms = backoff.delay_ms(self.attempts)
         self.last_attempt_ms = max(self.last_attempt_ms, now_ms)
 

@@ -51,8 +51,9 @@ def describe_partition(
     """
     batch_figures = _read_all_batches(log) if limits is None else _read_few_batches(log, limits)
     sizes = tuple([segment.size_bytes for segment in log.segments])
-    in_remote_storage = remote_segments(log.state.source)
-    remote_sizes = [segment.size_bytes for segment in log.segments if segment.path in in_remote_storage]
+    remote = remote_segments(log.state.source)
+    # Most logs have none, and making the path of each segment takes time.
+    remote_sizes = [each.size_bytes for each in log.segments if each.path in remote] if remote else []
     figures = PartitionFigures(
         topic=log.topic,
         partition=log.partition,

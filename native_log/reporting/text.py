@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from native_log.sizes import format_count
 from native_log.times import format_time_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
@@ -66,6 +71,6 @@ def percent(part: float, whole: float) -> str:
     return "< 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")
 
 
-def with_remote(total: str, remote: str | None) -> str:
-    """Add the part in remote storage to a number or size; None: there is none."""
-    return total if remote is None else f"{total} ({remote} remote)"
+def with_remote(total: int, remote: int, form: Callable[[int], str] = number) -> str:
+    """Format a total, followed by the part of it in remote storage if there is any: `10 (8 remote)`."""
+    return f"{form(total)} ({form(remote)} remote)" if remote else form(total)

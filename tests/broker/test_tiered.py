@@ -1,4 +1,4 @@
-"""Read a log while a broker copies its segments to remote storage, and deletes them here and there."""
+"""Read a log while a broker copies its segments to remote storage, and deletes local and remote ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.broker
 
 READS = int(os.environ.get("KAFKALOG_TIERED_READS", "100"))
 READS_OF_A_SEGMENT = 4
-"""A broker is faster than a reader: so many reads are done before it gets another segment."""
+"""How many reads finish before the broker gets another segment. Without this limit, it outruns the reader."""
 SEGMENT_BYTES = 1 << 20
 RECORDS = 2000
 """How many records are sent at a time. They fill a segment."""

@@ -70,7 +70,7 @@ def test_report_shows_remote_segments(tmp_path: Path) -> None:
     assert f"<td>{row['segments']} ({row['remoteSegments']} remote)</td>" in page.replace(
         ' class="number"', ""
     )
-    assert "Offsets are counted in local and remote segments" in page
+    assert "Offsets include local and remote segments." in page
     next(folder.glob("tier/*/overlap-mid-*/*0163-*.log")).unlink()
     assert run(*command, str(tmp_path / "full.html"), "--full").exit_code == 0
     assert "expected offsets 163 to 222 in remote storage, found none" in (tmp_path / "full.html").read_text()

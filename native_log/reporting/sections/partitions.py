@@ -83,10 +83,7 @@ def _largest(partitions: Sequence[PartitionFigures]) -> Table:
         lambda partition: (
             partition.name,
             format_size(partition.size_bytes),
-            with_remote(
-                number(len(partition.segment_sizes)),
-                number(partition.remote_segments) if partition.remote_segments else None,
-            ),
+            with_remote(len(partition.segment_sizes), partition.remote_segments),
             number(partition.local_log_start_offset),
             number(partition.log_end_offset),
             "–" if partition.high_watermark is None else number(partition.high_watermark),

@@ -39,8 +39,8 @@ def topic_section(figures: ReportFigures) -> Section:
         "Topics by size",
         (
             (
-                f"{_basis(topics)} There may be fewer records, because compaction and transactions "
-                "leave gaps. Times are UTC."
+                f"{_basis(topics)} A topic may have fewer records than offsets, because compaction and "
+                "transactions leave gaps. Times are UTC."
             ),
         ),
         (_chart(topics), _table(topics, figures)),
@@ -50,10 +50,10 @@ def topic_section(figures: ReportFigures) -> Section:
 def _basis(topics: Sequence[TopicSummary]) -> str:
     if any(topic.remote_segments for topic in topics):
         return (
-            "Sizes are those of .log files, without indexes, and in remote storage before compression and "
-            "encryption. Offsets are counted in local and remote segments."
+            "Sizes include .log files but not indexes. Remote segments count at their original size, before "
+            "they were compressed or encrypted for remote storage. Offsets include local and remote segments."
         )
-    return "Sizes are those of .log files, without indexes. Offsets are counted in local segments."
+    return "Sizes include .log files but not indexes. Offsets include local segments only."
 
 
 def _chart(topics: Sequence[TopicSummary]) -> Bars:
@@ -81,19 +81,14 @@ def _table(topics: Sequence[TopicSummary], figures: ReportFigures) -> Table:
 
 def _row(name: str, topics: Sequence[TopicSummary], total: int, policy: str) -> tuple[str, ...]:
     size_bytes = sum(topic.size_bytes for topic in topics)
-    remote_segments = sum(topic.remote_segments for topic in topics)
-    remote_bytes = sum(topic.remote_bytes for topic in topics)
     first = [topic.first_timestamp_ms for topic in topics if topic.first_timestamp_ms is not None]
     last = [topic.last_timestamp_ms for topic in topics if topic.last_timestamp_ms is not None]
     return (
         name,
         number(sum(len(topic.sizes) for topic in topics)),
-        with_remote(format_size(size_bytes), format_size(remote_bytes) if remote_segments else None),
+        with_remote(size_bytes, sum(topic.remote_bytes for topic in topics), format_size),
         percent(size_bytes, total),
-        with_remote(
-            number(sum(topic.segments for topic in topics)),
-            number(remote_segments) if remote_segments else None,
-        ),
+        with_remote(sum(topic.segments for topic in topics), sum(topic.remote_segments for topic in topics)),
         number(sum(topic.offsets for topic in topics)),
         time(min(first, default=None)),
         time(max(last, default=None)),
