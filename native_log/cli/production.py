@@ -55,17 +55,32 @@ class LineError(KafkaLogError):
     """A line of the input was not written. The text names the file and the number of the line."""
 
 
+class InputLine(NamedTuple):
+    """Where a line is in the input. Earlier lines are smaller.
+
+    Attributes:
+        file: the position of its file in the input, from 0 on.
+        number: the number of the line, from 1 on.
+        name: the name of the file.
+    """
+
+    file: int
+    number: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}, line {self.number}"
+
+
 class SentLine(NamedTuple):
     """A line whose record was sent.
 
     Attributes:
-        name: the file.
-        number: the number of the line, from 1 on.
+        line: where it is in the input.
         future: that of the record.
     """
 
-    name: str
-    number: int
+    line: InputLine
     future: RecordFuture
 
 
@@ -78,7 +93,7 @@ class Tally:
     Attributes:
         written, failed, skipped: numbers of records.
         partitions: topics and partitions to which records were written.
-        error: the first error that ends the work; None: there is none.
+        error: that of the earliest line whose error ends the work; None: there is none.
         exit_code: that of the error.
         is_uncommitted: whether the records belong to a transaction that is not committed.
     """
@@ -88,33 +103,34 @@ class Tally:
         self.written = self.failed = self.skipped = 0
         self.partitions: set[tuple[str, int]] = set()
         self.error: LineError | None = None
-        self._cause: Exception | None = None
+        self._rank: tuple[int, InputLine] | None = None
+        """How well `error` tells the reason, and of which line it is. The smallest one is kept."""
         self.exit_code = 0
         self.is_uncommitted = False
 
     def complete(self, lines: Sequence[SentLine]) -> None:
         """Note the outcome of lines whose records were in one batch, which is done."""
         before = self.written
-        for name, number, future in lines:
+        for line, future in lines:
             error = future.exception
             if error is None:
                 self.written += 1
             elif not isinstance(error, TransactionAbortedError):
-                self.fail(name, number, error)
+                self.fail(line, error)
         if self.written > before:
             metadata = lines[0].future.metadata()
             self.partitions.add((metadata.topic, metadata.partition))
 
-    def fail(self, name: str, number: int, error: Exception, *, is_rejected: bool = False) -> None:
+    def fail(self, line: InputLine, error: Exception, *, is_rejected: bool = False) -> None:
         """Note that a line was not written.
 
         Args:
-            name, number: the file, and the number of the line, from 1 on.
+            line: the line.
             error: the reason.
             is_rejected: whether the line was not accepted. Then the error belongs to it. In a transaction,
                 earlier lines are aborted because of it and have the same error.
         """
-        line_error = LineError(f"{name}, line {number}: {error_message(error)}")
+        line_error = LineError(f"{line}: {error_message(error)}")
         exit_code = DATA_ERROR
         is_of_line = isinstance(error, _LINE_ERRORS) or is_full_disk(error)
         if isinstance(error, KafkaLogError | OSError) and not is_of_line:
@@ -124,10 +140,10 @@ class Tally:
             print_error(line_error)
             return
         self.failed += 1
-        # The invalid line of a batch says more than the valid lines before it.
-        is_first = self.error is None or isinstance(self._cause, InvalidBatchError)
-        if is_first or is_rejected:
-            self.error, self.exit_code, self._cause = line_error, exit_code, error
+        # The invalid line of a batch says more than its valid lines.
+        rank = 0 if is_rejected else 2 if isinstance(error, InvalidBatchError) else 1
+        if self._rank is None or (rank, line) < self._rank:
+            self.error, self.exit_code, self._rank = line_error, exit_code, (rank, line)
 
     def __str__(self) -> str:
         partitions = format_count(len(self.partitions), "partition")
@@ -190,8 +206,8 @@ class Production:
         self._signals = signals
         self._sent: dict[object, list[SentLine]] = {}
         """The lines whose outcome is not known, by the batch of their records."""
-        self.last_line: tuple[str, int] | None = None
-        """The file and the number of the last line that was sent; None: there was none."""
+        self.last_line: InputLine | None = None
+        """The last line that was sent; None: there was none."""
 
     def run(self, paths: Sequence[str]) -> None:
         """Send the lines of files. Write what was sent, and close the producer.
@@ -248,23 +264,22 @@ class Production:
         sizes = [size_bytes(path) for path in paths]
         total = sum(size for size in sizes if size is not None)
         with show_progress("writing", total, shown=None not in sizes) as advance:
-            for path in paths:
+            for position, path in enumerate(paths):
                 with click.open_file(path, "rb") as file:
                     name = "stdin" if path == STDIN else path
-                    if not self._send_lines(name, cast("BinaryIO", file), advance):
+                    if not self._send_lines(position, name, cast("BinaryIO", file), advance):
                         return
 
-    def _send_lines(self, name: str, file: BinaryIO, advance: Callable[[int], None]) -> bool:
+    def _send_lines(self, position: int, name: str, file: BinaryIO, advance: Callable[[int], None]) -> bool:
         """Send the lines of a file. Return False if no more lines may follow."""
         numbers = count(1)
         for lines, read_bytes in read_lines(file, self._max_line_bytes, self._read):
-            for line in lines:
-                number = next(numbers)
-                self.last_line = name, number
+            for text in lines:
+                line = self.last_line = InputLine(position, next(numbers), name)
                 try:
-                    self._send(name, number, line)
+                    self._send(line, text)
                 except (KafkaLogError, OSError, ValueError, TypeError) as error:
-                    self._tally.fail(name, number, error, is_rejected=True)
+                    self._tally.fail(line, error, is_rejected=True)
                 if self._tally.error is not None or self._signals.received:
                     return False
             self._complete_lines()
@@ -275,19 +290,18 @@ class Production:
         with self._signals.interruptible():
             return file.read1(max_bytes)  # type: ignore[attr-defined, no-any-return]
 
-    def _send(self, name: str, number: int, line: Line) -> None:
-        if isinstance(line, LineTooLongError):
-            raise line
-        record = self._parse(line)
+    def _send(self, line: InputLine, text: Line) -> None:
+        if isinstance(text, LineTooLongError):
+            raise text
+        record = self._parse(text)
         if record is None:
             return
         if record.partition is not None:
             self._check_partition(record.topic, record.partition)
         future = self._producer.send(*record)
-        error = future.exception if future.is_done else None
-        if error is not None:
-            raise error
-        self._sent.setdefault(future.batch, []).append(SentLine(name, number, future))
+        if future.is_rejected and future.exception is not None:
+            raise future.exception
+        self._sent.setdefault(future.batch, []).append(SentLine(line, future))
 
     def _complete_lines(self) -> None:
         """Count the lines whose records are written or have failed."""

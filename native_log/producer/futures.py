@@ -187,6 +187,11 @@ class RecordFuture(AppendedRecord):
         return self.batch.result.is_done
 
     @property
+    def is_rejected(self) -> bool:
+        """Whether `send` did not accept the record, for the reason in `exception`."""
+        return isinstance(self.batch, _FailedBatch)
+
+    @property
     def exception(self) -> Exception | None:
         """Why the record was not written; None if it was, or may still be."""
         result = self.batch.result

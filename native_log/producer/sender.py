@@ -303,18 +303,45 @@ class Sender:
             for response in responses:
                 self._accumulator.unmute(response.batch.batch.target)
         self._complete([response for response in responses if response.is_written])
+        # Callbacks run in the order of the batches.
+        unfinished = [each for each in responses if not each.is_written and not self._finish(each, now_ms)]
         # The last batch is put back first, so that the queue has them in their order again.
-        for response in reversed(responses):
-            batch = response.batch.batch
-            if response.is_written:
-                continue
-            if batch.is_done:  # it expired meanwhile
-                self._sequences.give_up(batch)
-                self._accumulator.deallocate(batch)
-            elif response.error is None:
-                self._accumulator.requeue(batch, now_ms, is_attempt=False)
-            else:
-                self._retry_or_fail(response, response.error, now_ms)
+        for response in reversed(unfinished):
+            self._put_back(response, now_ms)
+
+    def _finish(self, response: BatchResponse, now_ms: int) -> bool:
+        """Fail a batch that was not written if there is no further attempt. Return whether it is done."""
+        batch, error = response.batch.batch, response.error
+        if batch.is_done:  # it expired meanwhile
+            self._sequences.give_up(batch)
+            self._accumulator.deallocate(batch)
+            return True
+        if error is None:
+            return False
+        batch.last_error = error
+        if self._must_split(batch, error) or self._may_retry(response, now_ms):
+            return False
+        self._fail(batch, error)
+        return True
+
+    def _put_back(self, response: BatchResponse, now_ms: int) -> None:
+        """Put a batch back into its queue, divided if it is too large."""
+        batch, error = response.batch.batch, response.error
+        if error is None:
+            self._accumulator.requeue(batch, now_ms, is_attempt=False)
+        elif self._must_split(batch, error):
+            text = str(batch)
+            count = self._accumulator.split_and_requeue(batch, now_ms)
+            self._accumulator.deallocate(batch)
+            self._metrics.batches_split += 1
+            logger.warning("%s is too large and was split into %d batches: %s", text, count, error)
+        else:
+            self._metrics.records_retried += batch.record_count
+            self._accumulator.requeue(batch, now_ms)
+
+    @staticmethod
+    def _must_split(batch: ProducerBatch, error: Exception) -> bool:
+        return isinstance(error, RecordTooLargeError) and batch.can_be_split
 
     def _complete(self, written: Sequence[BatchResponse]) -> None:
         """Complete batches in their order, then release their memory."""
@@ -335,21 +362,6 @@ class Sender:
             self._metrics.compression_rate.record(
                 *(size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes) for batch, size_bytes in sized)
             )
-
-    def _retry_or_fail(self, response: BatchResponse, error: Exception, now_ms: int) -> None:
-        batch = response.batch.batch
-        batch.last_error = error
-        if isinstance(error, RecordTooLargeError) and batch.can_be_split:
-            text = str(batch)
-            count = self._accumulator.split_and_requeue(batch, now_ms)
-            self._accumulator.deallocate(batch)
-            self._metrics.batches_split += 1
-            logger.warning("%s is too large and was split into %d batches: %s", text, count, error)
-        elif self._may_retry(response, now_ms):
-            self._metrics.records_retried += batch.record_count
-            self._accumulator.requeue(batch, now_ms)
-        else:
-            self._fail(batch, error)
 
     def _note_full_disk(self, request: ProduceRequest) -> None:
         """Log the first error of a full disk, until the log directory takes a request again."""

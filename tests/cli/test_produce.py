@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from native_log import LogDir, PartitionLog, RecordTooLargeError
 from native_log.cli.app import kafkalog
-from native_log.cli.production import SentLine, Tally
+from native_log.cli.production import InputLine, SentLine, Tally
 from native_log.producer import KafkaLogProducer
 from native_log.producer.futures import failed_future
 from tests.builders.golden import GOLDEN
@@ -350,9 +350,16 @@ class TestErrors:
 def test_an_error_is_that_of_the_line_that_could_not_be_sent() -> None:
     error = RecordTooLargeError("too large")
     tally = Tally()
-    tally.complete([SentLine("in.txt", 1, failed_future("t", 0, error))])
-    tally.fail("in.txt", 2, error, is_rejected=True)
+    tally.complete([SentLine(InputLine(0, 1, "in.txt"), failed_future("t", 0, error))])
+    tally.fail(InputLine(0, 2, "in.txt"), error, is_rejected=True)
     assert (str(tally.error), tally.failed) == ("in.txt, line 2: too large", 2)
+
+
+def test_an_error_is_that_of_the_earliest_line() -> None:
+    tally = Tally()
+    for line in (InputLine(1, 1, "b.txt"), InputLine(0, 3, "a.txt"), InputLine(0, 4, "a.txt")):
+        tally.fail(line, RecordTooLargeError(f"error of {line}"))
+    assert str(tally.error) == "a.txt, line 3: error of a.txt, line 3"
 
 
 class TestTransactions:

@@ -137,6 +137,17 @@ def test_a_batch_that_fails_gives_its_sequences_to_those_after_it() -> None:
     assert pipeline.sequences_sent() == [3]
 
 
+def test_batches_of_a_request_fail_in_their_order() -> None:
+    pipeline = Pipeline(2, batch_size=100)
+    failed: list[int] = []
+    for number in range(4):
+        pipeline.append(b"v" * 40, number % 2, callback=lambda _, __, number=number: failed.append(number))
+    pipeline.round()
+    pipeline.client.answer(*[InvalidTimestampError("too old")] * 4)
+    pipeline.round()
+    assert failed == [0, 1, 2, 3]
+
+
 def test_a_gap_that_nothing_explains_is_an_error() -> None:
     pipeline = Pipeline()
     future = pipeline.append()

@@ -184,8 +184,7 @@ def _describe_stop(signals: StopSignals, production: Production) -> str:
     name = signals.received[0].name
     if production.last_line is None:
         return f"stopped by {name} before the first line"
-    file, number = production.last_line
-    return f"stopped by {name} after {file}, line {number}"
+    return f"stopped by {name} after {production.last_line}"
 
 
 def _settings(
