@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, REMOTE_LOG_METADATA_TOPIC, PartitionKind
@@ -14,7 +15,7 @@ from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.tiers.remote_segment import RemotePartition
@@ -65,21 +66,40 @@ def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int]
 def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
     """Return the segments in remote storage that the metadata in log directories tells of.
 
-    Unreadable metadata is a warning.
+    If several log directories have a copy of a metadata partition, as those of several brokers do, the
+    longest copy counts. Unreadable metadata is a warning.
     """
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
     segments = RemoteSegments()
-    for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
-        try:
-            _apply_all(segments, directory)
-        except (KafkaLogError, OSError) as error:
-            logger.warning(
-                "which segments are in remote storage is not fully known, so logs without an entry in "
-                "log-start-offset-checkpoint may begin earlier than they seem to: %s",
-                error_message(error),
-            )
+    for log in _longest_copies(log_dirs):
+        with _warns_of_unreadable_metadata():
+            _apply_all(segments, log)
     return segments
+
+
+def _longest_copies(log_dirs: Iterable[Folder]) -> list[PartitionLog]:
+    """Return the partitions of __remote_log_metadata; of several copies the one with the greatest log end."""
+    longest: dict[int, PartitionLog] = {}
+    for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
+        with _warns_of_unreadable_metadata():
+            log = PartitionLog(DirectorySource.at(directory.path, storage=directory.storage).open())
+            other = longest.get(log.partition)
+            if other is None or log.log_end_offset > other.log_end_offset:
+                longest[log.partition] = log
+    return list(longest.values())
+
+
+@contextmanager
+def _warns_of_unreadable_metadata() -> Iterator[None]:
+    try:
+        yield
+    except (KafkaLogError, OSError) as error:
+        logger.warning(
+            "which segments are in remote storage is not fully known, so logs without an entry in "
+            "log-start-offset-checkpoint may begin earlier than they seem to: %s",
+            error_message(error),
+        )
 
 
 def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
@@ -98,19 +118,18 @@ def _metadata_directories(log_dir: Folder) -> list[Folder]:
     return [log_dir / name for name in sorted(names) if _METADATA_DIRECTORY.fullmatch(name)]
 
 
-def _apply_all(segments: RemoteSegments, directory: Folder) -> None:
+def _apply_all(segments: RemoteSegments, log: PartitionLog) -> None:
     """Apply all records of a partition of __remote_log_metadata, up to the log end.
 
     Raises:
         CorruptRecordError: the log is damaged, or a newer Kafka wrote it.
         KafkaLogError, OSError: the log cannot be read.
     """
-    source = DirectorySource.at(directory.path, storage=directory.storage)
-    for batch in PartitionLog(source.open()).range().read(["offset", "value"]):
+    for batch in log.range().read(["offset", "value"]):
         for offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             try:
                 segments.apply(value or b"")
             except MessageError as error:
                 raise CorruptRecordError(
-                    f"{error}; was it written by a newer Kafka?", path=directory.path, offset=offset
+                    f"{error}; was it written by a newer Kafka?", path=log.path, offset=offset
                 ) from None

@@ -95,8 +95,13 @@ def _local_source(log: LogState) -> DirectorySource:
 
 
 def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> None:
-    """Log a warning if the local directory ends before the remote segments, as an older copy does."""
-    remote_end = max((segment.span.end_offset for segment in segments), default=0)
+    """Log a warning if the local directory ends before the remote segments, as an older copy does.
+
+    Remote records of an earlier leader epoch do not count: an unclean election has removed them from the log.
+    """
+    last_epoch = log.leader_epochs[-1].epoch if log.leader_epochs else 0
+    spans = [each for segment in segments for each in segment.epoch_spans()]
+    remote_end = max((each.span.end_offset for each in spans if each.epoch >= last_epoch), default=0)
     if remote_end > end:
         logger.warning(
             "%s: the log ends at offset %d here, but in remote storage at %d: this directory lacks the last "
