@@ -62,10 +62,6 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
         raise OptionError(
             "expected a log directory with remote, found none: new records are in log directories first"
         )
-    if raw.get("remote") is not None and (raw.get("replicas") or "").lower() == "merge":
-        raise OptionError(
-            "replicas: expected longest, found merge, but copies with remote storage are not merged"
-        )
     read = parse_read_options(options, default_start=Latest())
     delay = raw.get("maxTriggerDelay")
     return StreamOptions(

@@ -342,15 +342,16 @@ class LiveLogDir:
             copy.log.move(partition.path)
 
     def _open(self, key: PartitionKey) -> _OpenLog:
+        join = None
+        if self._remote is not None and is_tiered(self._copies[key][0]):
+            join = partial(self._join, self._copies[key][0])
         if not self._is_merging:
             copy = self._open_live(self._copies[key][0])
-            if self._remote is not None and is_tiered(copy.partition):
-                return _OpenLog(LiveTieredLog(copy.log, partial(self._join, copy.partition)), [copy])
-            return _OpenLog(copy.log, [copy])
+            return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
         copies = self._open_copies(self._copies[key], {})
         gaps = gaps_of(map(self._known_topics().facts, self._copies[key]))
         ends = [copy.unfinished_end for copy in copies]
-        return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps), copies)
+        return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps, join), copies)
 
     def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
         """Join a log with remote storage, of which is listed what each refresh needs."""

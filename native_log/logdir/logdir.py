@@ -151,10 +151,6 @@ class LogDir(InternalTables):
         self._remote_storage = remote_storage = RemoteStorage.parse(
             remote, remote_layout, remote_prefix, remote_keys, remote_metadata
         )
-        if remote_storage is not None and replicas == "merge":
-            raise ValueError(
-                "replicas: expected longest, found merge, but copies with remote storage are not merged"
-            )
         self.paths = _paths(path, more_paths, remote_storage)
         self._storages = Storages(storage_options, storage)
         self._is_local = self._storages.are_local(self.paths)
@@ -519,7 +515,11 @@ class LogDir(InternalTables):
                 ends.append(end)
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
-            source = self._joined[key] = merge(logs, ends, self.explain_gaps(*key))
+            gaps = self.explain_gaps(*key)
+            source = merge(logs, ends, gaps)
+            if self._remote is not None and self._remote.has(self._copies[key][0]):
+                source = self._remote.join(source.open(), gaps) or source
+            self._joined[key] = source
         merged = PartitionLog(source.open())
         return merged.followed_by(self._follower(self._copies[key]))
 

@@ -32,7 +32,7 @@ class RemoteJoin:
     """A log and its part of remote storage.
 
     Attributes:
-        local: the log directory's partition. It need not have any file.
+        local: the log directory's partition, which need not have any file; or its merged copies.
         is_alone: remote storage is read alone.
         tier: the remote storage, with the folders of this partition only.
         name: the partition there.
@@ -40,7 +40,7 @@ class RemoteJoin:
         gaps: whether compaction explains offsets that no batch has.
     """
 
-    local: DirectorySource
+    local: DirectorySource | JoinedSource
     is_alone: bool
     tier: Tier
     name: PartitionName

@@ -9,7 +9,9 @@ from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
 from native_log.errors import KafkaLogError
 from native_log.log.problems import Problem
 from native_log.log.sources.directory import DirectorySource
+from native_log.log.sources.joined import JoinedSource
 from native_log.log.tiers.remote_segment import RemotePartition
+from native_log.log.tiers.tier_of_segments import is_remote
 from native_log.logdir.discovery import Discovery, PartitionDir
 from native_log.logdir.remote_join import RemoteJoin
 from native_log.logdir.remote_starts import read_remote_segments
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.log_state import LogState
-    from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.layouts.names import PartitionName
     from native_log.log.tiers.tier import Tier
     from native_log.policies import Gaps
@@ -60,15 +61,17 @@ class RemoteLogs:
         return is_tiered(directory) and directory.key in self._by_key
 
     def join(self, log: LogState, gaps: Gaps) -> JoinedSource | None:
-        """Return the log of a local directory, joined with the tier; None if the tier has no part of it.
+        """Return a local log, joined with the tier; None if the tier has no part of it.
+
+        The local log is that of a directory, or of merged copies.
 
         Raises KafkaLogError, OSError.
         """
         name = self._name(log.source.topic, log.source.partition, log.topic_id)
-        if name is None or not isinstance(log.source, DirectorySource):
+        if name is None or not isinstance(log.source, DirectorySource | JoinedSource):
             return None
         joined = self._join(log.source, name, gaps, is_alone=False)
-        return None if [part.source for part in joined.parts] == [joined.leader] else joined
+        return joined if any(map(is_remote, (*joined.parts, *joined.spares))) else None
 
     def join_alone(self, directory: PartitionDir, max_batch_bytes: int, gaps: Gaps) -> JoinedSource:
         """Return the log of a partition of `discover`. Raises as `join`."""
@@ -117,7 +120,7 @@ class RemoteLogs:
                 )
 
     def _join(
-        self, local: DirectorySource, name: PartitionName, gaps: Gaps, *, is_alone: bool
+        self, local: DirectorySource | JoinedSource, name: PartitionName, gaps: Gaps, *, is_alone: bool
     ) -> JoinedSource:
         tier = self._tier.only(name)
         metadata = None if name.topic_id is None else self._read_metadata()

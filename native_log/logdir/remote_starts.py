@@ -83,7 +83,8 @@ def _longest_copies(log_dirs: Iterable[Folder]) -> list[PartitionLog]:
     longest: dict[int, PartitionLog] = {}
     for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
         with _warns_of_unreadable_metadata():
-            log = PartitionLog(DirectorySource.at(directory.path, storage=directory.storage).open())
+            source = DirectorySource.at(directory.path, storage=directory.storage)
+            log = PartitionLog(source.open())
             other = longest.get(log.partition)
             if other is None or log.log_end_offset > other.log_end_offset:
                 longest[log.partition] = log

@@ -124,11 +124,15 @@ class Cluster:
         lines = "".join(f"{epoch} {start}\n" for epoch, start in epochs.items())
         return f"0\n{len(epochs)}\n{lines}".encode()
 
-    def write_local(self, data: Path) -> None:
+    def write_local(self, data: Path, lag: int = 0) -> Path:
+        """Write the local log, without its last `lag` batches. Return the partition directory."""
         local = [batch for batch in self.log if batch.offset >= self.local_start]
+        local = local[: max(1, len(local) - lag)]
         directory = write_copy(data, local, log_start_offset=self.start)
         (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
-        (directory / "leader-epoch-checkpoint").write_bytes(self.checkpoint(self.log))
+        known = [batch for batch in self.log if batch.offset <= local[-1].offset]
+        (directory / "leader-epoch-checkpoint").write_bytes(self.checkpoint(known))
+        return directory
 
     def rows(self) -> list[tuple[int, bytes]]:
         return [row for batch in self.log for row in batch.rows if row[0] >= self.start]

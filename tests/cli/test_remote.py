@@ -82,7 +82,6 @@ def test_report_shows_remote_segments(tmp_path: Path) -> None:
         (["cat"], "Missing argument 'PATH...'."),
         (["cat", DATA, "--remote-prefix", "p"], "expected --remote with the other options"),
         (["cat", "--remote", TIER, "--follow"], "expected --follow with a PATH"),
-        (["cat", DATA, "--remote", TIER, "--replicas", "merge"], "expected --replicas longest with --remote"),
         (["ls", "--remote", TIER, "--verify"], "expected --verify with a PATH"),
         (["verify", "--remote", TIER], "expected a PATH with --remote"),
         (["report", "--remote", TIER, "-o", "-"], "expected a PATH with --remote"),

@@ -173,8 +173,6 @@ def test_a_folder_without_partitions_is_no_tier(tmp_path: Path) -> None:
 
 def test_invalid_arguments(tmp_path: Path) -> None:
     tier = GOLDEN_TIERED / "lts-overlap" / "tier"
-    with pytest.raises(ValueError, match="expected longest, found merge"):
-        LogDir(GOLDEN_TIERED / "lts-overlap" / "data", remote=tier, replicas="merge")
     with pytest.raises(ValueError, match=r"remote_layout: expected one of auto, local, .*, found 's3'"):
         LogDir(remote=tier, remote_layout="s3")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="remote_metadata: expected remote storage in `remote`, found none"):

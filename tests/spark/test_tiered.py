@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +18,6 @@ from tests.builders.golden import DATA
 from tests.builders.golden_tiered import TieredPartition, tiered
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(364, 420)}
@@ -98,6 +98,26 @@ def test_a_log_with_remote_storage_is_read_whole(fixture: str, level: Any) -> No
     assert rows("offset", **options) == [(row["offset"],) for row in partition.rows(level)]
 
 
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_merged_copies_are_joined_with_remote_storage(level: Any, tmp_path: Path) -> None:
+    partition = tiered("lts-txn")
+    options = {
+        **remote_options(partition),
+        "path": None,
+        "paths": json.dumps([str(partition.folder / "data"), str(copied(partition, tmp_path))]),
+        "replicas": "merge",
+        "subscribe": partition.key[0],
+        "kafka.isolation.level": level,
+        "maxBytesPerPartition": 3000,
+    }
+    assert rows("offset", **options) == [(row["offset"],) for row in partition.rows(level)]
+
+
+def copied(partition: TieredPartition, folder: Path) -> Path:
+    """Copy the local log directory, as that of a follower."""
+    return Path(shutil.copytree(partition.folder / "data", folder / "follower"))
+
+
 def test_remote_storage_is_read_alone() -> None:
     partition = tiered("lts-overlap")
     options = {**remote_options(partition), "remote.metadata": partition.folder / "data", "path": None}
@@ -132,9 +152,16 @@ def test_views_of_a_log_with_remote_storage() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("fixture", ["lts-txn", "aiven-zstd"])
-def test_a_stream_begins_in_the_tier(fixture: str, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fixture", "replicas"), [("lts-txn", "longest"), ("lts-txn", "merge"), ("aiven-zstd", "longest")]
+)
+def test_a_stream_begins_in_the_tier(
+    fixture: str, replicas: str, spark: SparkSession, tmp_path: Path
+) -> None:
     partition = tiered(fixture)
+    paths = [str(partition.folder / "data")]
+    if replicas == "merge":
+        paths.append(str(copied(partition, tmp_path)))
     options = {name: str(value) for name, value in remote_options(partition).items()}
     query = (
         spark.readStream.format("kafkalog")
@@ -142,7 +169,9 @@ def test_a_stream_begins_in_the_tier(fixture: str, spark: SparkSession, tmp_path
             **options, subscribe=partition.key[0], startingOffsets="earliest", maxOffsetsPerTrigger="300"
         )
         .option("kafka.isolation.level", "read_committed")
-        .load(str(partition.folder / "data"))
+        .option("replicas", replicas)
+        .option("paths", json.dumps(paths))
+        .load()
         .select("offset", "value")
         .writeStream.trigger(availableNow=True)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))

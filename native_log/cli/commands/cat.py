@@ -203,8 +203,6 @@ def cat(
         where,
     )
     rendering = rendering_of(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
-    if remote and replicas == "merge":
-        raise click.UsageError("expected --replicas longest with --remote, found merge")
     log_dir = LogDir(
         paths or None,
         include_deleted=include_deleted,

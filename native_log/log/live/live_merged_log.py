@@ -15,7 +15,7 @@ from native_log.log.readable_log import ReadableLog
 from native_log.log.replicas.merge import merge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from native_log.checkpoints.leader_epochs import EpochEntry
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class LiveMergedLog:
-    """Several copies of a log. If one of them changes, they are merged again.
+    """Several copies of a log. If one changes, all are merged, and joined with remote storage, again.
 
     The copies are live logs, which the caller refreshes. `advance` merges them, which costs as much as
     opening them.
@@ -38,18 +38,26 @@ class LiveMergedLog:
             was truncated or recreated.
     """
 
-    def __init__(self, copies: Sequence[LiveLog], ends: Sequence[int | None], gaps: Gaps) -> None:
+    def __init__(
+        self,
+        copies: Sequence[LiveLog],
+        ends: Sequence[int | None],
+        gaps: Gaps,
+        join: Callable[[LogState], JoinedSource | None] | None = None,
+    ) -> None:
         """Merge copies.
 
         Args:
             copies: the copies, at least one.
             ends: for each copy, the offset from which on an unfinished write left records; None: none.
             gaps: whether compaction explains offsets that no batch of a copy has.
+            join: see LiveTieredLog; None: there is no remote storage.
 
         Raises:
             KafkaLogError: the copies have different topic ids.
             OSError: a file cannot be read.
         """
+        self._join = join
         self._copies = tuple(copies)
         self._ends = tuple(ends)
         self._gaps = gaps
@@ -133,7 +141,9 @@ class LiveMergedLog:
 
     def _merge(self) -> JoinedSource:
         states = [copy.log.state for copy in self._copies]
-        return merge(states, self._ends, self._gaps, warn=self._warn)
+        merged = merge(states, self._ends, self._gaps, warn=self._warn)
+        joined = None if self._join is None else self._join(merged.open())
+        return merged if joined is None else joined
 
     def _warn(self, message: str) -> None:
         """Log a warning once: most of them are true after each merge."""

@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 def join(
     log: LogState, stored: StoredSegments, segments: Sequence[RemoteSegment], gaps: Gaps, *, keeps_start: bool
 ) -> JoinedSource:
-    """Return the log of a local directory and of the remote segments before it.
+    """Return the log of a local directory, or of merged copies, and of the remote segments before it.
 
-    Offsets in both are read from the directory. If bytes there are damaged, the remote segments replace them.
+    Offsets in both are read locally. If bytes there are damaged, the remote segments replace them.
 
     Args:
-        log: the local directory. It has no segments if the tier is read alone.
+        log: the local log. It has no segments if the tier is read alone.
         stored: the segments in remote storage.
         segments: those that can be read, in the order in which their copies were finished.
         gaps: whether compaction explains offsets that no batch has.
@@ -61,36 +61,47 @@ def join(
         for part in trace_lineage(segments, epochs, OffsetSpan(start, end))
     ]
     remote = _within(copies, OffsetSpan(0, remote_end))
-    local = _local_source(log)
+    local = _local_source(log, gaps)
     parts = remote
-    if log.segments and remote_end < end:
-        parts = [*remote, LogPart(local, OffsetSpan(remote_end, end))]
-    if not log.segments:
+    if log.segments:
+        parts = [*remote, *_within(local.parts, OffsetSpan(remote_end, end))]
+    else:
         end = remote[-1].span.end_offset if remote else start
     in_both = _within(copies, OffsetSpan(remote_end, end))
-    spares = [parts[-1], *in_both] if in_both else []
-    return JoinedSource(
+    return replace(
         local,
-        tuple(parts),
-        tuple(spares),
-        gaps,
-        parts[0].span.start_offset if parts else max(start, log.local_log_start_offset),
-        end,
-        log.tail.damage_position is not None and not log.checkpoints.live,
-        None,
-        replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
+        parts=tuple(parts),
+        spares=(*(local.spares or parts[-1:]), *in_both) if in_both else local.spares,
+        log_start_offset=parts[0].span.start_offset if parts else max(start, log.local_log_start_offset),
+        log_end_offset=end,
+        checkpoints=replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
     )
 
 
-def _local_source(log: LogState) -> DirectorySource:
-    """Return the source of the local directory. Its checkpoints limit the joined log, not this part."""
-    return DirectorySource.at(
+def _local_source(log: LogState, gaps: Gaps) -> JoinedSource:
+    """Return the local log as a joined one, with a single part unless it has several copies."""
+    if isinstance(log.source, JoinedSource):
+        return log.source
+    # Its checkpoints limit the joined log, not this part.
+    directory = DirectorySource.at(
         log.source.path,
         topic=log.source.topic,
         partition=log.source.partition,
         checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
         max_batch_bytes=log.max_batch_bytes,
         storage=log.source.folder.storage,
+    )
+    start, end = log.local_log_start_offset, log.log_end_offset
+    return JoinedSource(
+        directory,
+        (LogPart(directory, OffsetSpan(start, end)),),
+        (),
+        gaps,
+        start,
+        end,
+        log.tail.damage_position is not None and not log.checkpoints.live,
+        None,
+        log.checkpoints,
     )
 
 

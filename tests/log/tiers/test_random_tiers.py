@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 
 from native_log import LogDir
-from tests.builders.copies import rows
+from tests.builders.copies import damage, rows
 from tests.builders.tiered_cluster import DELETED, DELETING, KINDS, Cluster, TrackedCluster
 from tests.effort import examples
 
@@ -72,6 +72,29 @@ def test_with_metadata_copies_may_overlap(history: list[tuple], older: int, is_f
         copies = ["older", "newer"] if is_first else ["newer", "older"]
         metadata = [folder / copy for copy in copies]
         check_log(cluster, LogDir(folder / "data", remote=cluster.tier, remote_metadata=metadata))
+
+
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
+@example([("upload", 4, 0), ("append", 2)], 5, 4)
+@given(st.lists(tracked_steps, max_size=16), st.integers(0, 6), st.integers(0, 20))
+def test_copies_are_merged_and_joined(history: list[tuple], lag: int, damaged: int) -> None:
+    """Damage in the leading copy is repaired from a follower, or from remote storage."""
+    with tempfile.TemporaryDirectory() as name:
+        cluster, folder = TrackedCluster(Path(name) / "tier"), Path(name)
+        for step, *arguments in [("append", 5), ("upload", 2, 0), *history]:
+            getattr(cluster, step)(*arguments)
+        leader = cluster.write_local(folder / "leader")
+        cluster.write_local(folder / "follower", lag)
+        cluster.write_metadata(folder / "leader")
+        local = [batch for batch in cluster.log if batch.offset >= cluster.local_start]
+        held = [
+            batch for i, batch in enumerate(local) if i < len(local) - lag or batch.offset < cluster.covered
+        ]
+        note(str(cluster))
+        if held[damaged:] and held[damaged] is not local[-1]:
+            damage(leader, held[damaged])
+        copies = LogDir(folder / "leader", folder / "follower", remote=cluster.tier, replicas="merge")
+        check_log(cluster, copies)
 
 
 @pytest.mark.parametrize("is_unclean", [True, False])
