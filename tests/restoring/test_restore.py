@@ -17,6 +17,7 @@ from native_log.cli.app import kafkalog
 from tests.builders.copies import batches, damage, rows_of, write_copy
 from tests.builders.golden import golden
 from tests.builders.golden_tiered import DANGLING, READABLE, TieredPartition, tiered
+from tests.builders.tiered_cluster import TrackedCluster
 from tests.contents import COLUMNS, as_rows, files, offsets
 
 if TYPE_CHECKING:
@@ -83,6 +84,21 @@ def test_replicas_supply_what_is_damaged(tmp_path: Path) -> None:
     assert offsets(LogDir(tmp_path / "r").partition("t", 0).read(columns=["offset"])) == [
         o for o, _ in rows_of(WHOLE)
     ]
+    assert native_log.verify(tmp_path / "r").num_rows == 0
+
+
+def test_two_brokers_and_their_remote_storage(tmp_path: Path) -> None:
+    cluster = TrackedCluster(tmp_path / "tier")
+    cluster.append(9)
+    cluster.upload(5, 0)
+    cluster.delete_local(4)
+    for name, lag, damaged in (("a", 0, 7), ("b", 1, 6)):
+        damage(cluster.write_local(tmp_path / name, lag), cluster.log[damaged])
+        cluster.write_metadata(tmp_path / name)
+    sources = [tmp_path / "a", tmp_path / "b"]
+    native_log.restore(sources, tmp_path / "r", "t", replicas="merge", remote=cluster.tier)
+    restored = LogDir(tmp_path / "r").partition("t", 0)
+    assert offsets(restored.read(columns=["offset"])) == [offset for offset, _ in cluster.rows()]
     assert native_log.verify(tmp_path / "r").num_rows == 0
 
 

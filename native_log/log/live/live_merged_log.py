@@ -141,9 +141,9 @@ class LiveMergedLog:
 
     def _merge(self) -> JoinedSource:
         states = [copy.log.state for copy in self._copies]
-        merged = merge(states, self._ends, self._gaps, warn=self._warn)
-        joined = None if self._join is None else self._join(merged.open())
-        return merged if joined is None else joined
+        source = merge(states, self._ends, self._gaps, warn=self._warn)
+        joined = None if self._join is None else self._join(source.open())
+        return source if joined is None else joined
 
     def _warn(self, message: str) -> None:
         """Log a warning once: most of them are true after each merge."""
