@@ -17,7 +17,7 @@ from native_log.records.options import (
     InputOptions,
     TextOptions,
 )
-from native_log.records.results import Checked, Decoded, Divided, Formatted, OffsetOrder, Scanned
+from native_log.records.results import Checked, Decoded, Divided, Formatted, ListedLog, OffsetOrder, Scanned
 
 API_VERSION: int
 
@@ -97,6 +97,7 @@ def find_batch(
     max_offset: int = ...,
     max_batch_bytes: int = 0,
 ) -> int | None: ...
+def list_log(path: str, *, max_batch_bytes: int = ...) -> ListedLog | None: ...
 def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int = 0) -> Formatted: ...
 def encode(
     parts: Sequence[tuple[object, Buffer | None]],

@@ -45,7 +45,7 @@ INNER_LAYERS = {
         *("reference", "control", "kernel", "kernel_writing"),
     ),
     "log": (
-        *("offset_span", "log_files", "tail", "problems", "epoch_check", "listing"),
+        *("offset_span", "log_files", "tail", "problems", "epoch_check", "ordinary_listing", "listing"),
         *("location_cache", "slices", "log_state", "sliced_range", "producers", "reading"),
         *("gaps", "sources", "readable_log"),
         *("replicas", "tiers", "replacing", "recovery", "writing", "live"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
+from native_log.log.ordinary_listing import list_ordinary
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.scan import BATCH_COLUMNS, scan_file
@@ -55,6 +56,13 @@ def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[s
         ignored: the names of files that are treated as missing.
     """
     folder = folder_of(directory)
+    ordinary = None if ignored else list_ordinary(folder, max_batch_bytes)
+    if ordinary is not None:
+        return LogListing(ordinary.segments, ordinary.snapshots)
+    return _list_any(folder, max_batch_bytes, ignored)
+
+
+def _list_any(folder: Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
     for attempt in range(_ATTEMPTS):
         try:
             return _list_once(folder, max_batch_bytes, ignored)
@@ -121,7 +129,13 @@ def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str])
 
 def list_with_tail(directory: Folder, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
     """List a partition directory and find the end of its last segment. Raises as list_log."""
-    listing = list_log(directory, max_batch_bytes)
+    ordinary = list_ordinary(directory, max_batch_bytes)
+    if ordinary is None:
+        listing = _list_any(directory, max_batch_bytes)
+    else:
+        listing = LogListing(ordinary.segments, ordinary.snapshots)
+        if ordinary.tail is not None:
+            return listing, ordinary.tail
     if not listing.segments:
         return listing, Tail(0, 0)
     last = listing.segments[-1]

@@ -21,6 +21,7 @@ divide_file = kernel.divide_file
 decode = kernel.decode
 decode_file = kernel.decode_file
 find_batch = kernel.find_batch
+list_log = kernel.list_log
 format_batches = kernel.format_batches
 rewrite = kernel.rewrite
 rewrite_file = kernel.rewrite_file

@@ -25,6 +25,16 @@ CORRUPT_RECORD = "_corrupt_record"
 """Name of the column (string) that says what is wrong with damaged bytes; null in the rows of records."""
 
 
+ListedSegment = tuple[str, int, int, int, int, str | None, str | None, str | None]
+"""Name, base offset, size in bytes, inode number and modification time in ms of a `.log` file; the names of
+its offset, time and transaction index."""
+
+ListedLog = tuple[list[ListedSegment], list[tuple[int, str]], tuple[int, int, int, int] | None]
+"""The segments of a log by ascending base offset; offset and name of producer snapshots, newest first; and of
+a last segment that is small and undamaged: the offset after its last record, position and largest timestamp
+of its last batch, and the largest timestamp of all batches."""
+
+
 class OffsetOrder(NamedTuple):
     """What is known of the offsets of the batches in a part of a segment.
 

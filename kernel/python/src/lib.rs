@@ -7,6 +7,7 @@ mod conditions;
 mod convert;
 mod encode;
 mod headers;
+mod log_directory;
 mod open_batches;
 mod options;
 mod results;
@@ -35,7 +36,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{checked, decoded, divided, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 22;
+const API_VERSION: u32 = 23;
 
 #[pymodule]
 mod _kernel {
@@ -56,6 +57,8 @@ mod _kernel {
     use crate::convert::ArrowBatch;
     #[pymodule_export]
     use crate::headers::BatchHeaders;
+    #[pymodule_export]
+    use crate::log_directory::list_log;
     #[pymodule_export]
     use crate::open_batches::{AppendedRecord, OpenBatches};
     #[pymodule_export]

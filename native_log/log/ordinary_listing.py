@@ -1,0 +1,73 @@
+"""List a partition directory in its ordinary state with one call of the compiled kernel.
+
+Where there are very many partitions, most of the time for opening them would go into Python objects for the
+entries of directories. The kernel leaves what is not ordinary to `listing`: files of an interrupted
+compaction, names that brokers do not write, links, and directories that change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from native_log.log.tail import Tail
+from native_log.records import list_log
+from native_log.segment.files import MAX_OFFSET
+from native_log.segment.segment import LogSegment
+from native_log.storage import LOCAL
+
+if TYPE_CHECKING:
+    from native_log.storage import Folder
+
+
+class OrdinaryLog(NamedTuple):
+    """The files of a directory in its ordinary state.
+
+    Attributes:
+        segments, snapshots: see LogListing.
+        tail: the end of the last segment; None unless that is small and undamaged.
+    """
+
+    segments: tuple[LogSegment, ...]
+    snapshots: tuple[tuple[int, str], ...]
+    tail: Tail | None
+
+
+def list_ordinary(folder: Folder, max_batch_bytes: int) -> OrdinaryLog | None:
+    """List a partition directory.
+
+    Args:
+        folder: the directory.
+        max_batch_bytes: see PartitionLog.
+
+    Returns:
+        None if the directory is not local or not in its ordinary state, cannot be read, or there is no
+        kernel.
+    """
+    if folder.storage is not LOCAL:
+        return None
+    try:
+        found = list_log(folder.path, max_batch_bytes=max_batch_bytes)
+    except OSError:  # `listing` tells what it means
+        return None
+    if found is None:
+        return None
+    listed, snapshots, end = found
+    ends = [*(each[1] for each in listed[1:]), MAX_OFFSET]
+    segments = tuple(
+        LogSegment(folder, base, log, size, inode, mtime_ms, index, time_index, transaction_index, end_offset)
+        for (log, base, size, inode, mtime_ms, index, time_index, transaction_index), end_offset in zip(
+            listed, ends, strict=False
+        )
+    )
+    tail = None
+    if end is not None:
+        next_offset, position, timestamp_ms, largest_ms = end
+        last = segments[-1]
+        tail = Tail(
+            last.size_bytes,
+            max(next_offset, last.base_offset),
+            last_position=position,
+            last_timestamp_ms=timestamp_ms,
+            segment_timestamp_ms=largest_ms,
+        )
+    return OrdinaryLog(segments, tuple(snapshots), tail)
