@@ -203,16 +203,17 @@ def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
     A `-delete` or `-stray` directory is no copy of a normal one. A directory that was given by two paths
     counts once.
     """
-    if len(candidates) == 1:
-        return list(candidates)
     kinds = list(PartitionKind)
     first_kind = min((directory.kind for directory in candidates), key=kinds.index)
     return _distinct(directory for directory in candidates if directory.kind is first_kind)
 
 
 def _distinct(directories: Iterable[PartitionDir]) -> list[PartitionDir]:
+    found = list(directories)
+    if len(found) == 1:
+        return found
     by_path: dict[str, PartitionDir] = {}
-    for directory in directories:
+    for directory in found:
         by_path.setdefault(directory.storage.identity(str(directory.path)), directory)
     return list(by_path.values())
 
