@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _CHECKED_BYTES = 256 << 10
 """Up to this size, the end of a segment is scanned with checksums, in one call."""
 
+_SMALL_BYTES = 64 << 10
+"""A segment of at most this size is scanned whole: that costs less than to read its index first."""
+
 _LAST_ENTRIES = 1024
 """How many entries of an index are read to find the end."""
 
@@ -79,6 +82,8 @@ def find_tail(
     scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes, search)
     if known is not None:
         return scanner.scan_after(known)
+    if file.size_bytes <= _SMALL_BYTES:
+        return scanner.scan(0, None) or Tail(file.size_bytes, segment.base_offset)
     index = segment.load_offset_index(at_most=_LAST_ENTRIES)
     last = index.floor_of_position(file.size_bytes - 1)
     if last < 0 and len(index) == _LAST_ENTRIES:  # they belong to bytes that the file has no longer

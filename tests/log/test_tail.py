@@ -13,7 +13,7 @@ from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
-from tests.builders.batches import batch
+from tests.builders.batches import Rec, batch, v2
 from tests.builders.legacy import message, wrapper
 from tests.builders.logs import write_log
 from tests.contents import offsets
@@ -292,8 +292,9 @@ def test_the_largest_timestamp_of_the_last_segment(tmp_path: Path, checkpoints: 
 
 def test_the_largest_timestamp_is_unknown_if_only_the_end_is_read(tmp_path: Path) -> None:
     batches = [batch(3 * number, max_timestamp=1000 - number) for number in range(3)]
-    write_log(tmp_path, {0: batches})
-    entry = (6).to_bytes(4, "big") + (2 * len(batches[0])).to_bytes(4, "big")
+    large = v2([Rec(value=bytes(64 << 10))], 0)
+    write_log(tmp_path, {0: [large, *batches[1:]]})
+    entry = (6).to_bytes(4, "big") + (len(large) + len(batches[1])).to_bytes(4, "big")
     (tmp_path / file_name(0, "index")).write_bytes(entry)
     assert PartitionLog.open(tmp_path).state.tail.segment_timestamp_ms is None
 
