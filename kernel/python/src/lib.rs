@@ -1,4 +1,5 @@
-//! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out.
+//! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out. Only
+//! `log_directory` looks at paths.
 
 mod builder;
 mod bytes;
