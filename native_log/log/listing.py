@@ -56,10 +56,15 @@ def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[s
         ignored: the names of files that are treated as missing.
     """
     folder = folder_of(directory)
-    ordinary = None if ignored else list_ordinary(folder, max_batch_bytes)
-    if ordinary is not None:
-        return LogListing(ordinary.segments, ordinary.snapshots)
-    return _list_any(folder, max_batch_bytes, ignored)
+    return _list_any(folder, max_batch_bytes, ignored) if ignored else _list(folder, max_batch_bytes)[0]
+
+
+def _list(folder: Folder, max_batch_bytes: int) -> tuple[LogListing, Tail | None]:
+    """List a directory. Return the end of its last segment, too, if listing has found it."""
+    ordinary = list_ordinary(folder, max_batch_bytes)
+    if ordinary is None:
+        return _list_any(folder, max_batch_bytes), None
+    return LogListing(ordinary.segments, ordinary.snapshots), ordinary.tail
 
 
 def _list_any(folder: Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
@@ -129,13 +134,9 @@ def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str])
 
 def list_with_tail(directory: Folder, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
     """List a partition directory and find the end of its last segment. Raises as list_log."""
-    ordinary = list_ordinary(directory, max_batch_bytes)
-    if ordinary is None:
-        listing = _list_any(directory, max_batch_bytes)
-    else:
-        listing = LogListing(ordinary.segments, ordinary.snapshots)
-        if ordinary.tail is not None:
-            return listing, ordinary.tail
+    listing, tail = _list(directory, max_batch_bytes)
+    if tail is not None:
+        return listing, tail
     if not listing.segments:
         return listing, Tail(0, 0)
     last = listing.segments[-1]

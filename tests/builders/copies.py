@@ -46,6 +46,14 @@ def batches(first: int, last: int, epoch: int = 0, tag: str = "") -> list[Batch]
     return [Batch(number * RECORDS, epoch, tag) for number in range(first, last)]
 
 
+def epoch_starts(log: Iterable[Batch]) -> dict[int, int]:
+    """Return the start offset of each leader epoch."""
+    starts: dict[int, int] = {}
+    for batch in log:
+        starts.setdefault(batch.epoch, batch.offset)
+    return starts
+
+
 def write_copy(
     log_dir: Path,
     log: Sequence[Batch],
@@ -60,10 +68,7 @@ def write_copy(
     for batch in log:
         segments[max(base for base in bases if base <= batch.offset)].append(batch.data)
     directory = write_log(log_dir / "t-0", segments)
-    epochs: dict[int, int] = {}
-    for batch in log:
-        epochs.setdefault(batch.epoch, batch.offset)
-    write_leader_epochs(directory, [EpochEntry(epoch, start) for epoch, start in epochs.items()])
+    write_leader_epochs(directory, [EpochEntry(epoch, start) for epoch, start in epoch_starts(log).items()])
     for name, offset in (
         ("replication-offset-checkpoint", high_watermark),
         ("log-start-offset-checkpoint", log_start_offset),

@@ -1,4 +1,4 @@
-"""A partition with remote storage, of which leaders change and fail."""
+"""A partition with remote storage whose leaders change and fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from native_log.messages.remote_log import RECORDS as METADATA_RECORDS
 from native_log.messages.remote_log import SEGMENT_STATES
 
 from .batches import Rec, v2
-from .copies import RECORDS, Batch, write_copy
+from .copies import RECORDS, Batch, epoch_starts, write_copy
 from .logs import write_log
 from .messages import encode
 
@@ -110,17 +110,9 @@ class Cluster:
                     path.unlink(missing_ok=True)
 
     @staticmethod
-    def epochs(log: Sequence[Batch]) -> dict[int, int]:
-        """Return where each leader epoch of batches begins."""
-        epochs: dict[int, int] = {}
-        for batch in log:
-            epochs.setdefault(batch.epoch, batch.offset)
-        return epochs
-
-    @classmethod
-    def checkpoint(cls, log: Sequence[Batch]) -> bytes:
+    def checkpoint(log: Sequence[Batch]) -> bytes:
         """Return a leader-epoch-checkpoint of the log."""
-        epochs = cls.epochs(log)
+        epochs = epoch_starts(log)
         lines = "".join(f"{epoch} {start}\n" for epoch, start in epochs.items())
         return f"0\n{len(epochs)}\n{lines}".encode()
 
@@ -163,18 +155,18 @@ class TrackedCluster(Cluster):
             self.covered = upload.end
 
     def fail(self, count: int, overlap: int, missing: Collection[str]) -> None:
-        """Begin to copy batches as `upload` does, but do not end it."""
+        """Start the copy that `upload` would make, but do not finish it."""
         self.start_upload(count, overlap, missing)
 
     def start_upload(self, count: int, overlap: int, missing: Collection[str]) -> Upload | None:
-        """Write the objects of a copy, and the record that says it began; None: there is nothing to copy."""
+        """Write the objects and the first record of a copy. Return None if there is nothing to copy."""
         covered = self.covered // RECORDS
         first = max(covered - overlap, self.local_start // RECORDS)
         last = min(covered + count, len(self.log))
         if last <= covered:
             return None
         upload = self.write_copy(first, last, missing)
-        epochs = self.epochs(self.log[first:last])
+        epochs = epoch_starts(self.log[first:last])
         content = {
             "startOffset": upload.start,
             "endOffset": upload.end - 1,
@@ -184,11 +176,11 @@ class TrackedCluster(Cluster):
         return upload
 
     def delete_remote(self, count: int, state: int = DELETED) -> None:
-        """Move the log start, and begin or end to delete copies that end before it."""
+        """Move the log start, and delete the copies before it, up to the given state."""
         self.start = max(self.start, min(self.start + count * RECORDS, self.local_start))
         for upload in [each for each in self.uploads if each.end <= self.start]:
             self.note(upload.id, DELETING)
-            # A deletion that did not end leaves the batches, but not all objects.
+            # An unfinished deletion removes some objects, but not the batches.
             for path in upload.files if state == DELETED else upload.files[1:3]:
                 path.unlink()
             if state == DELETED:
@@ -196,7 +188,7 @@ class TrackedCluster(Cluster):
             self.uploads.remove(upload)
 
     def note(self, segment_id: str, state: int, content: Mapping[str, object] | None = None) -> None:
-        """Append a record about a segment: its content, or the update of its state."""
+        """Append a metadata record for a segment: its content, or an update of its state."""
         kind = 1 if content is None else 0
         ids = {"topicIdPartition": {"name": "t", "id": TOPIC_ID, "partition": 0}, "id": segment_id}
         fields = {"remoteLogSegmentId": ids, "state": state, **(content or {})}

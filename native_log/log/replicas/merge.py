@@ -105,18 +105,7 @@ def _decisions(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyS
 
 def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState], gaps: Gaps) -> JoinedSource:
     checkpoints = [log.checkpoints for log in logs]
-    # The checkpoints of a copy limit that copy, but not the merged log.
-    sources = [
-        DirectorySource.at(
-            log.path,
-            topic=log.source.topic,
-            partition=log.source.partition,
-            checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
-            max_batch_bytes=log.max_batch_bytes,
-            storage=log.source.folder.storage,
-        )
-        for log in logs
-    ]
+    sources = [DirectorySource.as_part(log) for log in logs]
     known = [
         each.checkpointed_high_watermark
         for each in checkpoints

@@ -73,6 +73,22 @@ class DirectorySource:
             partition = named_partition if partition is None else partition
         return cls(directory, topic, partition, checkpoints or NO_CHECKPOINTS, max_batch_bytes, storage)
 
+    @classmethod
+    def as_part(cls, log: LogState) -> DirectorySource:
+        """Return the source of a directory's log as a part of a joined log.
+
+        The checkpoints of the directory limit the joined log, not this part.
+        """
+        source = log.source
+        return cls(
+            source.path,
+            source.topic,
+            source.partition,
+            PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
+            log.max_batch_bytes,
+            source.folder.storage,
+        )
+
     @property
     def folder(self) -> Folder:
         """See LogSource."""

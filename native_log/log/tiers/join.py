@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.listing import next_offset
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.sources.directory import DirectorySource
@@ -30,9 +29,9 @@ logger = logging.getLogger(__name__)
 def join(
     log: LogState, stored: StoredSegments, segments: Sequence[RemoteSegment], gaps: Gaps, *, keeps_start: bool
 ) -> JoinedSource:
-    """Return the log of a local directory, or of merged copies, and of the remote segments before it.
+    """Join a local log with the remote segments before it. The log may consist of several merged copies.
 
-    Offsets in both are read locally. If bytes there are damaged, the remote segments replace them.
+    Offsets that are in both are read locally. Remote segments replace damaged local bytes.
 
     Args:
         log: the local log. It has no segments if the tier is read alone.
@@ -79,18 +78,10 @@ def join(
 
 
 def _local_source(log: LogState, gaps: Gaps) -> JoinedSource:
-    """Return the local log as a joined one, with a single part unless it has several copies."""
+    """Return the local log as a joined log. It has a single part unless several copies were merged."""
     if isinstance(log.source, JoinedSource):
         return log.source
-    # Its checkpoints limit the joined log, not this part.
-    directory = DirectorySource.at(
-        log.source.path,
-        topic=log.source.topic,
-        partition=log.source.partition,
-        checkpoints=PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
-        max_batch_bytes=log.max_batch_bytes,
-        storage=log.source.folder.storage,
-    )
+    directory = DirectorySource.as_part(log)
     start, end = log.local_log_start_offset, log.log_end_offset
     return JoinedSource(
         directory,
@@ -108,7 +99,7 @@ def _local_source(log: LogState, gaps: Gaps) -> JoinedSource:
 def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> None:
     """Log a warning if the local directory ends before the remote segments, as an older copy does.
 
-    Remote records of an earlier leader epoch do not count: an unclean election has removed them from the log.
+    Remote records of earlier leader epochs are ignored: an unclean election removed them from the log.
     """
     last_epoch = log.leader_epochs[-1].epoch if log.leader_epochs else 0
     spans = [each for segment in segments for each in segment.epoch_spans()]
