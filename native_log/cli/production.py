@@ -56,7 +56,7 @@ class LineError(KafkaLogError):
 
 
 class InputLine(NamedTuple):
-    """Where a line is in the input. Earlier lines are smaller.
+    """The position of a line in the input. An earlier line compares as less.
 
     Attributes:
         file: the position of its file in the input, from 0 on.
@@ -93,7 +93,7 @@ class Tally:
     Attributes:
         written, failed, skipped: numbers of records.
         partitions: topics and partitions to which records were written.
-        error: that of the earliest line whose error ends the work; None: there is none.
+        error: the error that ends the work, for the earliest line that has one; None: there is none.
         exit_code: that of the error.
         is_uncommitted: whether the records belong to a transaction that is not committed.
     """
@@ -104,7 +104,7 @@ class Tally:
         self.partitions: set[tuple[str, int]] = set()
         self.error: LineError | None = None
         self._rank: tuple[int, InputLine] | None = None
-        """How well `error` tells the reason, and of which line it is. The smallest one is kept."""
+        """The priority and the line of `error`. An error with a lower rank replaces it."""
         self.exit_code = 0
         self.is_uncommitted = False
 

@@ -1,8 +1,8 @@
-"""List a partition directory in its ordinary state with one call of the compiled kernel.
+"""List an ordinary partition directory with one call of the compiled kernel.
 
-Where there are very many partitions, most of the time for opening them would go into Python objects for the
-entries of directories. The kernel leaves what is not ordinary to `listing`: files of an interrupted
-compaction, names that brokers do not write, links, and directories that change.
+With thousands of partitions, creating Python objects for all directory entries would take most of the time.
+The kernel declines unusual directories, which `listing` handles: those with files of an interrupted
+compaction, with names that no broker writes or with links, and those that are changing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OrdinaryLog(NamedTuple):
-    """The files of a directory in its ordinary state.
+    """The files of an ordinary directory.
 
     Attributes:
         segments, snapshots: see LogListing.
@@ -40,14 +40,13 @@ def list_ordinary(folder: Folder, max_batch_bytes: int) -> OrdinaryLog | None:
         max_batch_bytes: see PartitionLog.
 
     Returns:
-        None if the directory is not local or not in its ordinary state, cannot be read, or there is no
-        kernel.
+        None if the directory is not local, is unusual or cannot be read, or if there is no kernel.
     """
     if folder.storage is not LOCAL:
         return None
     try:
         found = list_log(folder.path, max_batch_bytes=max_batch_bytes)
-    except OSError:  # `listing` tells what it means
+    except OSError:  # `listing` reports it
         return None
     if found is None:
         return None

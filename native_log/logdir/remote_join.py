@@ -32,7 +32,7 @@ class RemoteJoin:
     """A log and its part of remote storage.
 
     Attributes:
-        local: the log directory's partition, which need not have any file; or its merged copies.
+        local: the partition in the log directory, which may have no files; or the merged copies of it.
         is_alone: remote storage is read alone.
         tier: the remote storage, with the folders of this partition only.
         name: the partition there.

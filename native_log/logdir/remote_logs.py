@@ -61,9 +61,9 @@ class RemoteLogs:
         return is_tiered(directory) and directory.key in self._by_key
 
     def join(self, log: LogState, gaps: Gaps) -> JoinedSource | None:
-        """Return a local log, joined with the tier; None if the tier has no part of it.
+        """Join a log with the tier. Return None if the tier has no part of it.
 
-        The local log is that of a directory, or of merged copies.
+        The log may come from one local directory or from several merged copies.
 
         Raises KafkaLogError, OSError.
         """

@@ -66,8 +66,8 @@ def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int]
 def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
     """Return the segments in remote storage that the metadata in log directories tells of.
 
-    If several log directories have a copy of a metadata partition, as those of several brokers do, the
-    longest copy counts. Unreadable metadata is a warning.
+    Several brokers can have copies of the same metadata partition. The longest copy is used. Unreadable
+    metadata is a warning.
     """
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
@@ -79,7 +79,7 @@ def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
 
 
 def _longest_copies(log_dirs: Iterable[Folder]) -> list[PartitionLog]:
-    """Return the partitions of __remote_log_metadata; of several copies the one with the greatest log end."""
+    """Return the partitions of __remote_log_metadata; of each, the longest copy."""
     longest: dict[int, PartitionLog] = {}
     for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
         with _warns_of_unreadable_metadata():

@@ -1,4 +1,4 @@
-"""The kernel lists ordinary directories as Python does, and leaves all others to it."""
+"""The kernel lists ordinary directories just as Python does, and leaves all others to Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OLD_NS = 1_700_000_000_123_456_789
 
 
 class OtherLocal(type(LOCAL)):  # type: ignore[misc]
-    """The local file system as a storage that the kernel does not read."""
+    """The local file system, but not as the storage that the kernel reads."""
 
 
 def ordinary(directory: Path) -> OrdinaryLog | None:
@@ -48,7 +48,7 @@ def carefully(directory: Path) -> tuple[LogListing, Tail]:
 
 
 def set_old(directory: Path) -> Path:
-    """Let the directory look as if it had not been changed for long."""
+    """Make the directory look as if it had not changed for a long time."""
     os.utime(directory, ns=(OLD_NS, OLD_NS))
     return directory
 

@@ -114,7 +114,7 @@ def test_merged_copies_are_joined_with_remote_storage(level: Any, tmp_path: Path
 
 
 def copied(partition: TieredPartition, folder: Path) -> Path:
-    """Copy the local log directory, as that of a follower."""
+    """Copy the local log directory to stand in for a follower's."""
     return Path(shutil.copytree(partition.folder / "data", folder / "follower"))
 
 

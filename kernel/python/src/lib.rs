@@ -1,5 +1,5 @@
-//! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out. Only
-//! `log_directory` looks at paths.
+//! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out. The
+//! exception is `log_directory`, which reads a directory.
 
 mod builder;
 mod bytes;

@@ -1,5 +1,5 @@
-//! native_log._kernel.list_log: the files of a partition directory in its ordinary state, and the end of its last segment,
-//! in one call without Python objects between. Whatever is not ordinary is left to Python, which knows the rules for it.
+//! native_log._kernel.list_log: list a partition directory and find the end of its last segment in one call, without a Python
+//! object for each file. Unusual directories are left to Python.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, File};
@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(20);
 const MOST_SEGMENT_BYTES: u64 = (1 << 31) - 1;
 /// Offsets of a segment are less than this above its base offset.
 const SEGMENT_OFFSETS: i64 = 1 << 31;
-/// A last segment of at most this size is read whole, which costs less than to look for the last entry of its index.
+/// A last segment of at most this size is read whole: see _SMALL_BYTES in native_log.log.tail.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 const DIGITS: usize = 20;
 
@@ -34,8 +34,8 @@ type Tail = (i64, i64, i64, i64);
 /// it is small and undamaged
 type Log = (Vec<Segment>, Vec<(i64, String)>, Option<Tail>);
 
-/// Returns the log in a directory; None if the directory is in another state than the ordinary one: a compaction has left
-/// files, a name is not as brokers write it, a file is no regular file, or something changes the directory.
+/// Returns the log in a directory; None if the directory is unusual: a compaction left files behind, a broker would not
+/// have given a file its name, a file is not a regular one, or the directory is changing.
 #[pyfunction]
 #[pyo3(signature = (path, *, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
 pub fn list_log(py: Python<'_>, path: PathBuf, max_batch_bytes: usize) -> PyResult<Option<Log>> {
@@ -116,7 +116,7 @@ enum Name<'a> {
     Segment(i64, &'a str),
     /// A file that is not one of a segment.
     Other,
-    /// A file of a segment in a state, or with a name, that Python has to judge.
+    /// A file of a segment whose state or name needs the rules in Python.
     Unusual,
 }
 

@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 class LiveMergedLog:
-    """Several copies of a log. If one changes, all are merged, and joined with remote storage, again.
+    """Several copies of a log, which are merged again whenever one of them changes.
+
+    If there is remote storage, the merged log is joined with it each time.
 
     The copies are live logs, which the caller refreshes. `advance` merges them, which costs as much as
     opening them.

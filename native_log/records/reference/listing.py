@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def list_log(path: str, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES) -> ListedLog | None:
-    """Return the files of a partition directory in its ordinary state, and the end of its last segment.
+    """Return the files of an ordinary partition directory and the end of its last segment.
 
-    The kernel does so in one call. In plain Python that would gain nothing, so this function returns None:
-    native_log.log.listing then lists the directory.
+    The kernel does this in one call. In plain Python there is nothing to gain, so this function returns None,
+    and native_log.log.listing lists the directory.
 
     Args:
         path: the directory.
         max_batch_bytes: see `scan`.
 
     Returns:
-        None if a compaction has left files, a name is not as brokers write it, a file is no regular file, or
-        something changes the directory.
+        None if a compaction left files behind, a broker would not have given a file its name, a file is not a
+        regular one, or the directory is changing.
 
     Raises OSError: the directory cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Tiers that leaders write who change and fail: the joined log is what was produced."""
+"""Remote storage written by leaders that change and fail: the joined log is what was produced."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_with_metadata_copies_may_overlap(history: list[tuple], older: int, is_f
             getattr(cluster, step)(*arguments)
         note(str(cluster))
         cluster.write_local(folder / "data")
-        # Of two copies of the metadata, one is older: that of a broker which stopped before the other.
+        # One of the two copies of the metadata is older: its broker stopped first.
         cluster.write_metadata(folder / "newer")
         cluster.write_metadata(folder / "older", max(1, len(cluster.metadata) - older))
         copies = ["older", "newer"] if is_first else ["newer", "older"]
