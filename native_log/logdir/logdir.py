@@ -50,7 +50,7 @@ from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import Storages
+from native_log.storage import Storages, UrlStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -371,7 +371,8 @@ class LogDir(InternalTables):
     def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
         """Open the logs of several partitions, by (topic, partition). Raises as `partition`.
 
-        Those at URLs are opened by many threads, which wait for requests most of the time.
+        Those at URLs are opened by many threads, which wait for requests most of the time. Folders that lie
+        side by side are listed together before.
         """
         rest = list(keys)
         if self._is_local or len(rest) < 3:
@@ -379,8 +380,26 @@ class LogDir(InternalTables):
         # The first one reads what all of them need, such as the metadata of remote storage.
         opened = {rest[0]: self.partition(*rest[0])}
         with ThreadPoolExecutor(_OPENING_THREADS) as threads:
-            opened |= zip(rest[1:], threads.map(lambda key: self.partition(*key), rest[1:]), strict=True)
-        return opened
+            for group in self._listed_ahead(rest[1:]):
+                opened |= zip(group, threads.map(lambda key: self.partition(*key), group), strict=True)
+        return {key: opened[key] for key in rest}
+
+    def _listed_ahead(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+        """Yield partitions in groups. The directories of a group have been listed."""
+        by_parent: dict[Path, dict[str, Key]] = {}
+        others: list[Key] = []
+        for key in keys:
+            directory = self._catalog.partitions.get(key)
+            if directory is None or not isinstance(directory.storage, UrlStorage) or self._is_remote_alone:
+                others.append(key)
+            else:
+                by_parent.setdefault(directory.path.parent, {})[directory.path.name] = key
+        yield others
+        for parent, named in by_parent.items():
+            storage = self._catalog.partitions[next(iter(named.values()))].storage
+            assert isinstance(storage, UrlStorage)
+            for names in storage.list_ahead(str(parent), named):
+                yield [named[name] for name in names]
 
     def scan(
         self,

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from native_log.errors import LogTruncatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from typing_extensions import Buffer
+
+    from native_log.storage.remote.list_ahead import FolderContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,12 @@ class Bucket(Protocol):
 
     def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
         """Return the files in a folder by name, and the names of its folders. A missing one is empty."""
+
+    def list_together(self, folder: str, names: Sequence[str]) -> Mapping[str, FolderContent]:
+        """Return what is in folders that are next to each other in the order of keys, by their names.
+
+        Those that are missing in the answer must be listed alone.
+        """
 
     def find(self, key: str) -> RemoteFile | None:
         """Return a file; None if there is none."""

@@ -10,10 +10,12 @@ from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import RemoteFile, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hdfs_native import FileStatus
     from typing_extensions import Buffer
+
+    from native_log.storage.remote.list_ahead import FolderContent
 
 
 _DEFAULT_PORT = 8020
@@ -63,6 +65,11 @@ class HdfsBucket:
             raise self._translated(error, folder) from None
         files = {_name(each): _remote_file(each) for each in found if not each.isdir}
         return files, [_name(each) for each in found if each.isdir]
+
+    def list_together(self, folder: str, names: Sequence[str]) -> Mapping[str, FolderContent]:
+        """See Bucket. A name node lists one folder at a time."""
+        del folder, names
+        return {}
 
     def find(self, key: str) -> RemoteFile | None:
         """See Bucket."""

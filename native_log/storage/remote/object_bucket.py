@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import RemoteFile, replaced
 from native_log.storage.remote.client_errors import configuration_error, is_broken_transfer, translated
+from native_log.storage.remote.list_ahead import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from typing_extensions import Buffer
 
+    from native_log.storage.remote.list_ahead import FolderContent
     from native_log.storage.remote.provided_credentials import ProvidedCredentials
 
 Answer = TypeVar("Answer")
@@ -26,6 +28,9 @@ _CLIENT_DEFAULTS = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRIES: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _ATTEMPTS = 3
 """How often an answer is requested whose transfer breaks off."""
+
+_BEFORE_ALL_NAMES = "!"
+"""A list from `folder/` on would begin at `folder`, and with it at `folder-1/`."""
 
 
 class ObjectBucket:
@@ -67,6 +72,10 @@ class ObjectBucket:
             )
         except Exception as error:
             raise configuration_error(error, url) from None
+        # Azure lists from the first key on, and the client leaves out what is before the one that is asked
+        # for. A directory bucket (S3 Express) has no order.
+        has_order = isinstance(self._store, obstore.store.S3Store | obstore.store.GCSStore)
+        self._lists_from_keys = has_order and not url.endswith("--x-s3") and "s3_express" not in str(config)
 
     def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
         """See Bucket."""
@@ -78,6 +87,20 @@ class ObjectBucket:
             if (name := each["path"].rpartition("/")[2]) and each["path"] != folder
         }
         return files, (path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+
+    def list_together(self, folder: str, names: Sequence[str]) -> Mapping[str, FolderContent]:
+        """See Bucket."""
+        if not self._lists_from_keys:
+            return {}
+        prefix = f"{folder}/" if folder else ""
+        first = f"{prefix}{names[0]}/{_BEFORE_ALL_NAMES}"
+
+        def keys() -> Iterator[tuple[str, RemoteFile]]:
+            for page in self._obstore.list(self._store, prefix or None, offset=first):
+                for each in page:
+                    yield each["path"].removeprefix(prefix), _remote_file(each)
+
+        return self._request(folder, lambda: divide(names, keys()))
 
     def find(self, key: str) -> RemoteFile | None:
         """See Bucket."""

@@ -12,25 +12,31 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
+from native_log.prefetch import map_ahead
 from native_log.storage.files import Folder
 from native_log.storage.local import LOCAL
 from native_log.storage.ranged_file import RangedFile
 from native_log.storage.remote.buckets import Bucket, RemoteFile
 from native_log.storage.remote.credentials import StorageOptions, StorageOptionsLike
+from native_log.storage.remote.list_ahead import groups
 from native_log.storage.urls import UrlPath, scheme_of, url_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from typing_extensions import Buffer
 
     from native_log.storage.files import FileEntry, KnownFile, Storage
     from native_log.storage.local import DataFile
+    from native_log.storage.remote.list_ahead import FolderContent
 
 _LISTED_FOLDERS = 256
 """How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
 are opened at a time."""
+
+_LISTS_AHEAD = 2
+"""How many groups of folders are listed at a time."""
 
 _buckets: dict[tuple[int, str, StorageOptions], Bucket] = {}
 """The buckets by the process that opened them, URL and options. Others' buckets are never used."""
@@ -79,6 +85,7 @@ class _Listings:
 
     def __init__(self) -> None:
         self._folders: OrderedDict[str, Mapping[str, RemoteEntry]] = OrderedDict()
+        self._ahead: dict[str, FolderContent] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[_Listings], tuple[()]]:
@@ -96,6 +103,14 @@ class _Listings:
             if folder in self._folders:
                 self._folders.move_to_end(folder)
             return self._folders.get(folder)
+
+    def expect(self, contents: dict[str, FolderContent]) -> None:
+        """Remember what was listed ahead, and forget what has not been used of the last time."""
+        self._ahead = contents
+
+    def take_ahead(self, folder: str) -> FolderContent | None:
+        """Return, once, what was listed ahead."""
+        return self._ahead.pop(folder, None)
 
     def forget(self, folder: str) -> None:
         with self._lock:
@@ -118,7 +133,7 @@ class UrlStorage:
     def list(self, path: str) -> Mapping[str, FileEntry]:
         """See Storage."""
         bucket, key = self._locate(path)
-        files, folders = bucket.list(key)
+        files, folders = self._listings.take_ahead(path) or bucket.list(key)
         entries = {name: RemoteEntry(f"{path}/{name}", None) for name in folders}
         entries |= {name: RemoteEntry(f"{path}/{name}", file) for name, file in files.items()}
         if not entries:
@@ -129,6 +144,28 @@ class UrlStorage:
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         self._listings.put(path, entries)
         return entries
+
+    def list_ahead(self, folder: str, names: Collection[str]) -> Iterator[Sequence[str]]:
+        """Yield folders in groups, of which each has been listed with few requests.
+
+        Until the next group is asked for, the first `list` of a folder of this group returns what was found.
+
+        Args:
+            folder: the folder that has all of them.
+            names: their names.
+        """
+        bucket, key = self._locate(folder)
+        existing = (self._listings.get(folder) or self.list(folder)).values()
+        found = groups(names, [entry.name for entry in existing if entry.is_dir()])
+
+        def content(group: tuple[Sequence[str], bool]) -> tuple[Sequence[str], Mapping[str, FolderContent]]:
+            members, together = group
+            return members, bucket.list_together(key, members) if together else {}
+
+        for members, contents in map_ahead(content, found, _LISTS_AHEAD):
+            self._listings.expect({f"{folder}/{name}": each for name, each in contents.items()})
+            yield members
+        self._listings.expect({})
 
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         """See Storage."""

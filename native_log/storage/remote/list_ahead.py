@@ -1,0 +1,91 @@
+"""Which folders of an object store are listed together, and how the answer is divided among them.
+
+A list of all keys below some prefix needs a request for each thousand of them. A list of one folder needs at
+least one request, and the folder of a partition seldom has a thousand files.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from native_log.storage.remote.buckets import RemoteFile
+
+GROUP = 256
+"""How many folders are listed together, and remembered until they are used."""
+
+_SHORTEST = 3
+"""Fewer adjacent folders are not worth a common list, which also has to find where the next folder begins."""
+
+FolderContent = tuple[dict[str, "RemoteFile"], set[str]]
+"""The files in a folder by name, and the names of its folders."""
+
+
+def key_order(folder: str) -> bytes:
+    """Return what folders are sorted by in the order of the keys in them."""
+    return f"{folder}/".encode()
+
+
+def groups(chosen: Collection[str], existing: Iterable[str]) -> Iterator[tuple[list[str], bool]]:
+    """Divide folders into groups of at most GROUP.
+
+    Args:
+        chosen: names of folders in one folder.
+        existing: the names of all folders there.
+
+    Yields the names of a group, and whether to list them together: no folder that is not chosen is between
+    them in the order of keys.
+    """
+    wanted = set(chosen)
+    alone: list[str] = []
+    names = sorted(wanted.union(existing), key=key_order)
+    for is_chosen, run in groupby(names, key=wanted.__contains__):
+        if not is_chosen:
+            continue
+        members = list(run)
+        for start in range(0, len(members), GROUP):
+            group = members[start : start + GROUP]
+            if len(group) < _SHORTEST:
+                alone += group
+            else:
+                yield group, True
+    for start in range(0, len(alone), GROUP):
+        yield alone[start : start + GROUP], False
+
+
+def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> dict[str, FolderContent]:
+    """Divide the keys of adjacent folders among these folders.
+
+    Args:
+        names: the folders, in the order of keys.
+        found: keys from the first folder on, relative to the folder that has all of them, with their files.
+            No more of them are consumed than belong to `names`, and one.
+
+    Returns:
+        The content of each folder that is complete. It is empty if the keys are not in order: a few stores
+        list them otherwise.
+    """
+    contents: dict[str, FolderContent] = {}
+    last = key_order(names[-1])
+    before = b""
+    wanted = set(names)
+    for key, file in found:
+        ordered = key.encode()
+        if ordered < before:
+            return {}
+        before = ordered
+        if ordered > last and not ordered.startswith(last):
+            break
+        name, _, rest = key.partition("/")
+        if name not in wanted or not rest:
+            continue
+        files, folders = contents.setdefault(name, ({}, set()))
+        inner, slash, _ = rest.partition("/")
+        if slash:
+            folders.add(inner)
+        else:
+            files[inner] = file
+    return contents
