@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import visibility_check
-from kafkalog_spark.read.plan import locate
+from kafkalog_spark.read.plan import locate, open_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
@@ -47,7 +47,7 @@ class CountsReader(DataSourceReader):
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
-        requested, located = locate(self._options, self._where.plan())
+        requested, located = locate(self._options, open_log_dir(self._options), self._where.plan())
         tasks = pack(
             located.values(),
             lambda each: each.size_bytes // _HEADER_SHARE + FILE_COST_BYTES * len(each.slices),

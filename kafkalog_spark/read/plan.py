@@ -11,13 +11,15 @@ from kafkalog_spark.errors import DataLossError
 from kafkalog_spark.options.topics import select_partitions
 from kafkalog_spark.read.offsets import (
     MAX_TIMESTAMP,
+    Earliest,
+    Latest,
     OffsetRange,
     check_data_loss,
     check_not_reversed,
     resolve,
     starts_at_earliest,
 )
-from kafkalog_spark.read.tasks import plan_tasks
+from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
 from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
+    from kafkalog_spark.read.tasks import AnyRange
     from native_log.arguments import Mode
     from native_log.filters import RecordFilter
     from native_log.log import LogRange
@@ -88,13 +91,35 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 @no_garbage_collection()
-def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> list[list[LogRange]]:
+def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> list[list[AnyRange]]:
     """Return the log ranges that each task reads. See `locate` for arguments and errors."""
-    return plan_tasks(options, *locate(options, filter))
+    log_dir = open_log_dir(options)
+    if _reads_whole_logs(options, filter):
+        partitions = partitions_to_read(options, log_dir)
+        if filter is not None:
+            is_selected = filter.selects(partitions, options.key_partitions)
+            partitions = [tp for tp, selected in zip(partitions, is_selected, strict=True) if selected]
+        ranges = log_dir.unbounded_ranges(partitions)
+        if ranges is not None:
+            return pack_ranges(options, ranges.values())
+    return plan_tasks(options, *locate(options, log_dir, filter))
+
+
+def _reads_whole_logs(options: ReadOptions, filter: RecordFilter | None) -> bool:
+    """Return whether all records of the partitions are read, so that no offset must be found to plan it."""
+    has_bounds = filter is not None and options.view != "latest" and filter.offsets != (None, None)
+    return (
+        isinstance(options.start, Earliest)
+        and isinstance(options.end, Latest)
+        and options.isolation_level == "read_uncommitted"
+        and options.min_partitions is None
+        and options.max_records_per_partition is None
+        and not has_bounds
+    )
 
 
 def locate(
-    options: ReadOptions, filter: RecordFilter | None
+    options: ReadOptions, log_dir: LogDir, filter: RecordFilter | None
 ) -> tuple[list[OffsetRange], dict[TopicPartition, LogRange]]:
     """Return the offsets to read, and the log ranges that have them.
 
@@ -102,13 +127,14 @@ def locate(
     range.
 
     Args:
+        options: the read options.
+        log_dir: the log directories of the options.
         filter: selects the rows of the query. Ranges do not have partitions and offsets that it excludes.
 
     Raises:
         OptionError: the starting and ending options do not fit the partitions, or no record matches a time.
         DataLossError: a log does not hold all requested offsets, and failOnDataLoss is set.
     """
-    log_dir = open_log_dir(options)
     logs = log_dir.open_logs(partitions_to_read(options, log_dir))
     whole_logs = {
         tp: log.range(log.local_log_start_offset, isolation_level=options.isolation_level)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkalog_spark.options.offset_json import TopicPartition
-    from native_log.log import LogRange
+    from kafkalog_spark.read.tasks import AnyRange
 
 logger = logging.getLogger("kafkalog.plan")
 
@@ -21,7 +21,7 @@ _MAX_NAMES = 5
 
 def log_plan(
     paths: Sequence[str],
-    splits: Sequence[Collection[LogRange]],
+    splits: Sequence[Collection[AnyRange]],
     left: Mapping[TopicPartition, int] | None = None,
 ) -> None:
     """Log one line at INFO level.
@@ -41,7 +41,7 @@ def log_plan(
     logger.info("%s", line if left is None else f"{line}; {describe_backlog(left)} behind")
 
 
-def describe_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> str:
+def describe_plan(paths: Sequence[str], splits: Sequence[Collection[AnyRange]]) -> str:
     """Return, for example, "2 topics (orders, payments), 12 partitions, 4,096 bytes, 3 tasks, of /logs"."""
     ranges = [r for split in splits for r in split]
     topics = sorted({r.topic for r in ranges})

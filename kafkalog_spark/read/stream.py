@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.stream import StreamOptions
     from kafkalog_spark.read.stream_logs import Replacement
     from kafkalog_spark.read.stream_offsets import Offsets, OffsetsJson
+    from kafkalog_spark.read.tasks import AnyRange
     from native_log.log import LogRange
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._is_begun = True
 
-    def _plan(self, starts: Offsets, ends: Offsets) -> list[list[LogRange]]:
+    def _plan(self, starts: Offsets, ends: Offsets) -> list[list[AnyRange]]:
         """Return the log ranges that each task of a micro-batch reads."""
         logs = self._logs
         self._check_replacements(starts)

@@ -23,20 +23,22 @@ from kafkalog_spark.read.splits import (
 )
 from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import default_schema, record_projection
+from native_log.log import LogRange
 from native_log.log.reading.options import ReadOptions as LogReadOptions
 from native_log.log.reading.reader import read_rows
+from native_log.log.unbounded_range import UnboundedRange
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.schema import Projection
-    from native_log.log import LogRange
 
+AnyRange = LogRange | UnboundedRange
 
 SMALL_BYTES = 256 << 10
 """Arrow batches below this size are merged."""
@@ -46,46 +48,58 @@ SMALL_BYTES = 256 << 10
 class Split(InputPartition):
     """The log ranges that one task reads."""
 
-    ranges: tuple[LogRange, ...]
+    ranges: tuple[AnyRange, ...]
 
 
 def plan_tasks(
     options: ReadOptions, requested: Sequence[OffsetRange], located: Mapping[TopicPartition, LogRange]
-) -> list[list[LogRange]]:
+) -> list[list[AnyRange]]:
     """Return the log ranges that each task reads.
 
     Args:
-        requested: the offsets to read, at most one range for each partition.
+        options: the read options.
+        requested: the offsets to read, at most one range for each partition. They are needed only if an
+            option limits the number of records or of tasks.
         located: for each partition the part of its range that the log holds; partitions without such a part
             are missing.
     """
-    max_bytes = target_bytes(
-        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, available_cores()
-    )
-    # The newest record of a key is known only after the whole range was read.
-    stays_whole = options.view == "latest"
-    splits = {
-        tp: [r] if stays_whole or r.size_bytes <= max_bytes else r.split(max_bytes)
-        for tp, r in located.items()
-    }
     if options.min_partitions is None and options.max_records_per_partition is None:
-        return pack(
-            (split for parts in splits.values() for split in parts),
-            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.slices),
-            min(max_bytes, PACK_BYTES),
-        )
-    cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
+        return pack_ranges(options, located.values())
+    max_bytes = _target_bytes(options, located.values())
+    cuts = {
+        tp: [part.start_offset for part in _parts(options, r, max_bytes)[1:]] for tp, r in located.items()
+    }
     ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
     if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
         ranges = divide_ranges(ranges, options.min_partitions, options.max_records_per_partition)
     return _locate_ranges(located, ranges)
 
 
+def pack_ranges(options: ReadOptions, ranges: Collection[AnyRange]) -> list[list[AnyRange]]:
+    """Return the ranges that each task reads: parts of large ones, and several small ones."""
+    max_bytes = _target_bytes(options, ranges)
+    return pack(
+        (part for r in ranges for part in _parts(options, r, max_bytes)),
+        lambda part: part.size_bytes + FILE_COST_BYTES * len(part.slices),
+        min(max_bytes, PACK_BYTES),
+    )
+
+
+def _target_bytes(options: ReadOptions, ranges: Iterable[AnyRange]) -> int:
+    return target_bytes((r.size_bytes for r in ranges), options.max_bytes_per_partition, available_cores())
+
+
+def _parts(options: ReadOptions, range: AnyRange, max_bytes: int) -> Sequence[AnyRange]:
+    # The newest record of a key is known only after the whole range was read.
+    stays_whole = options.view == "latest"
+    return [range] if stays_whole or range.size_bytes <= max_bytes else range.split(max_bytes)
+
+
 def _locate_ranges(
     located: Mapping[TopicPartition, LogRange], ranges: Iterable[OffsetRange]
-) -> list[list[LogRange]]:
+) -> list[list[AnyRange]]:
     """Return a task for each range: one log range, or none if the log has no such offsets."""
-    tasks: list[list[LogRange]] = []
+    tasks: list[list[AnyRange]] = []
     for tp, group in groupby(ranges, key=lambda r: r.topic_partition):
         whole = located.get(tp)
         if whole is None:
@@ -131,7 +145,8 @@ class TaskReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of a split, in the schema of the query."""
         # If there is nothing to read, Spark runs one task with a partition that is not a Split.
-        ranges = partition.ranges if isinstance(partition, Split) else ()
+        planned = partition.ranges if isinstance(partition, Split) else ()
+        ranges = map(self._bounded, planned)
         options = replace(self.options, filter=self.where.in_task())
         if isinstance(self.projection, MappedRead):
             yield from self.projection.apply(ranges, lambda r: self._read(r, options))
@@ -140,6 +155,12 @@ class TaskReader:
         if self.projection.columns:
             batches = merge_small_batches(batches)
         yield from map(self.projection.apply, batches)
+
+    def _bounded(self, range: AnyRange) -> LogRange:
+        if isinstance(range, LogRange):
+            return range
+        with visibility_check(range.path):
+            return range.bounded(fail_on_data_loss=self.options.fail_on_data_loss)
 
     def _read(self, range: LogRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
         with visibility_check(range.path):

@@ -223,7 +223,7 @@ class ReadableLog:
         end_offset = optional_integer("end_offset", end_offset)
         limit = self.end_offset(isolation_level)
         if end_offset is None:
-            self._report_missing_end()
+            report_missing_end(self.state)
         if start_offset is None and self.missing_start:
             logger.warning("%s is read only in part: %s", self.path, self.missing_start)
         self.state.check_offset(limit if end_offset is None else end_offset)
@@ -343,7 +343,7 @@ class ReadableLog:
         self, *, check_crcs: bool = False, mode: Mode = "failFast"
     ) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
         """Yield the rows of `batches` without the column `segment`, and with the segments themselves."""
-        self._report_missing_end()
+        report_missing_end(self.state)
         for segment, scanned in self.state.headers(None, _damage_handler(mode), check_crcs=check_crcs):
             if scanned.batches.num_rows:
                 yield segment, scanned.batches
@@ -360,7 +360,7 @@ class ReadableLog:
             CorruptRecordError: damaged bytes may have contained a marker (with mode "failFast").
         """
         on_damage = _damage_handler(mode)
-        self._report_missing_end()
+        report_missing_end(self.state)
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
 
     def _retry(self, work: Callable[[LogState], Result]) -> Result:
@@ -370,10 +370,12 @@ class ReadableLog:
         except (FileNotFoundError, LogTruncatedError):
             return work(self.state.source.open())
 
-    def _report_missing_end(self) -> None:
-        missing = self.missing_end
-        if missing is not None:
-            _warn_once(f"{self.path}: {missing}; run kafkalog verify for details")
+
+def report_missing_end(state: LogState) -> None:
+    """Log a warning, once, if the end of the log is damaged or missing."""
+    missing = state.missing_end
+    if missing is not None:
+        _warn_once(f"{state.path}: {missing}; run kafkalog verify for details")
 
 
 @lru_cache(maxsize=1024)

@@ -21,9 +21,11 @@ from native_log.errors import (
     TopicExistsError,
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.listing import list_log
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.sources.directory import DirectorySource
+from native_log.log.unbounded_range import UnboundedRange
 from native_log.logdir.catalog import (
     Catalog,
     PartitionCandidates,
@@ -50,7 +52,7 @@ from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import Storages, UrlStorage
+from native_log.storage import LOCAL, Storages, UrlStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -384,6 +386,42 @@ class LogDir(InternalTables):
                 opened |= zip(group, threads.map(lambda key: self.partition(*key), group), strict=True)
         return {key: opened[key] for key in rest}
 
+    def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
+        """Return the records of whole logs at URLs, for which only lists are requested.
+
+        Partitions without bytes are left out. None if one of the logs is not at a URL, has several copies or
+        remote segments, or is limited by its checkpoints: then open the logs, and find their ranges.
+
+        Raises: as `partition`.
+        """
+        ranges: dict[Key, UnboundedRange] = {}
+        if self._is_local or self._remote is not None or self._replicas == "merge":
+            return None
+        for group in self._listed_ahead(list(keys)):
+            for key in group:
+                directory = self._catalog.partitions.get(key)
+                if directory is None:
+                    raise self._catalog.unknown(*key)
+                if directory.storage is LOCAL or self._directories[directory.path.parent].unfinished:
+                    return None
+                source = self._source(directory)
+                found = UnboundedRange.of(source, list_log(source.folder, self._max_batch_bytes))
+                if found is None:
+                    return None
+                if found.slices:
+                    ranges[key] = found
+        return ranges
+
+    def _source(self, directory: PartitionDir) -> DirectorySource:
+        """Return the log in a directory, with its present checkpoints."""
+        return DirectorySource(
+            str(directory.path),
+            *directory.key,
+            self.checkpoints(directory),
+            self._max_batch_bytes,
+            directory.storage,
+        )
+
     def _listed_ahead(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
         """Yield partitions in groups. The directories of a group have been listed."""
         by_parent: dict[Path, dict[str, Key]] = {}
@@ -568,10 +606,7 @@ class LogDir(InternalTables):
         log_dir = directory.path.parent
 
         def open_log() -> PartitionLog:
-            checkpoints = self._directories[log_dir].partition_checkpoints(directory, self._high_watermark)
-            source = DirectorySource(
-                str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
-            )
+            source = self._source(directory)
             log = PartitionLog(source.open(), settings)
             return log.followed_by(self._follower([directory]))
 
@@ -603,10 +638,8 @@ class LogDir(InternalTables):
             return log, None
         # The unfinished write limits this copy, but not the merged log.
         checkpoints = replace(state, unfinished=None).partition_checkpoints(directory, self._high_watermark)
-        copy = DirectorySource(
-            str(directory.path), *directory.key, checkpoints, self._max_batch_bytes, directory.storage
-        )
-        return copy.open(), end
+        source = replace(self._source(directory), checkpoints=checkpoints)
+        return source.open(), end
 
     def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
         """Return the checkpoints of one of `partitions()`. No file is opened."""

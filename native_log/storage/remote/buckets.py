@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.storage.remote.list_ahead import FolderContent
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
@@ -30,11 +28,15 @@ class RemoteFile:
     mtime_ns: int
 
 
+FolderContent = tuple["Mapping[str, RemoteFile]", "Iterable[str]"]
+"""The files in a folder by name, and the names of its folders."""
+
+
 class Bucket(Protocol):
     """A bucket, container or remote file system. Keys are paths in it, without a slash at either end."""
 
-    def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
-        """Return the files in a folder by name, and the names of its folders. A missing one is empty."""
+    def list(self, folder: str) -> FolderContent:
+        """Return what is in a folder. A missing one is empty."""
 
     def list_together(self, folder: str, names: Sequence[str]) -> Mapping[str, FolderContent]:
         """Return what is in folders that are next to each other in the order of keys, by their names.

@@ -10,12 +10,12 @@ from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import RemoteFile, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hdfs_native import FileStatus
     from typing_extensions import Buffer
 
-    from native_log.storage.remote.list_ahead import FolderContent
+    from native_log.storage.remote.buckets import FolderContent
 
 
 _DEFAULT_PORT = 8020
@@ -54,7 +54,7 @@ class HdfsBucket:
         except Exception as error:
             raise KafkaLogError(f"the file system cannot be opened: {error}", path=url) from None
 
-    def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
+    def list(self, folder: str) -> FolderContent:
         """See Bucket."""
         path = f"/{folder}"
         try:

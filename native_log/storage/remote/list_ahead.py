@@ -10,18 +10,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from native_log.storage.remote.buckets import RemoteFile
+    from native_log.storage.remote.buckets import FolderContent, RemoteFile
 
 GROUP = 256
 """How many folders are listed together, and remembered until they are used."""
 
 _SHORTEST = 3
 """Fewer adjacent folders are not worth a common list, which also has to find where the next folder begins."""
-
-FolderContent = tuple[dict[str, "RemoteFile"], set[str]]
-"""The files in a folder by name, and the names of its folders."""
 
 
 def key_order(folder: str) -> bytes:
@@ -56,7 +53,7 @@ def groups(chosen: Collection[str], existing: Iterable[str]) -> Iterator[tuple[l
         yield alone[start : start + GROUP], False
 
 
-def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> dict[str, FolderContent]:
+def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> Mapping[str, FolderContent]:
     """Divide the keys of adjacent folders among these folders.
 
     Args:
@@ -68,7 +65,7 @@ def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> dic
         The content of each folder that is complete. It is empty if the keys are not in order: a few stores
         list them otherwise.
     """
-    contents: dict[str, FolderContent] = {}
+    contents: dict[str, tuple[dict[str, RemoteFile], set[str]]] = {}
     last = key_order(names[-1])
     before = b""
     wanted = set(names)

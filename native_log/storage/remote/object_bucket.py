@@ -13,12 +13,12 @@ from native_log.storage.remote.client_errors import configuration_error, is_brok
 from native_log.storage.remote.list_ahead import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from typing_extensions import Buffer
 
-    from native_log.storage.remote.list_ahead import FolderContent
+    from native_log.storage.remote.buckets import FolderContent
     from native_log.storage.remote.provided_credentials import ProvidedCredentials
 
 Answer = TypeVar("Answer")
@@ -77,7 +77,7 @@ class ObjectBucket:
         has_order = isinstance(self._store, obstore.store.S3Store | obstore.store.GCSStore)
         self._lists_from_keys = has_order and not url.endswith("--x-s3") and "s3_express" not in str(config)
 
-    def list(self, folder: str) -> tuple[Mapping[str, RemoteFile], Iterable[str]]:
+    def list(self, folder: str) -> FolderContent:
         """See Bucket."""
         prefix = f"{folder}/" if folder else None
         found = self._request(folder, lambda: self._obstore.list_with_delimiter(self._store, prefix))

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from native_log.storage.files import FileEntry, KnownFile, Storage
     from native_log.storage.local import DataFile
-    from native_log.storage.remote.list_ahead import FolderContent
+    from native_log.storage.remote.buckets import FolderContent
 
 _LISTED_FOLDERS = 256
 """How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
 are opened at a time."""
 
-_LISTS_AHEAD = 2
+_LISTS_AHEAD = 4
 """How many groups of folders are listed at a time."""
 
 _buckets: dict[tuple[int, str, StorageOptions], Bucket] = {}
