@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from kafkalog_spark.schema import default_schema, record_projection
 from native_log.log import LogRange
 from native_log.log.reading.options import ReadOptions as LogReadOptions
 from native_log.log.reading.reader import read_rows
+from native_log.log.reading.small_parts import read_small_parts, small_parts
 from native_log.log.unbounded_range import UnboundedRange
 from native_log.system import available_cores
 
@@ -145,26 +147,34 @@ class TaskReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of a split, in the schema of the query."""
         # If there is nothing to read, Spark runs one task with a partition that is not a Split.
-        planned = partition.ranges if isinstance(partition, Split) else ()
-        ranges = map(self._bounded, planned)
+        ranges = partition.ranges if isinstance(partition, Split) else ()
         options = replace(self.options, filter=self.where.in_task())
         if isinstance(self.projection, MappedRead):
-            yield from self.projection.apply(ranges, lambda r: self._read(r, options))
+            yield from self.projection.apply(self._all_bounded(ranges), lambda r: self._read(r, options))
             return
-        batches: Iterator[pa.RecordBatch] = (batch for r in ranges for batch in self._read(r, options))
+        batches: Iterator[pa.RecordBatch]
+        if not self.latest and (parts := small_parts(ranges)) is not None:
+            batches = read_small_parts(parts, partial(self._read, options=options))
+        else:
+            batches = (batch for r in ranges for batch in self._read(r, options))
         if self.projection.columns:
             batches = merge_small_batches(batches)
         yield from map(self.projection.apply, batches)
 
+    def _all_bounded(self, ranges: Iterable[AnyRange]) -> Iterator[LogRange]:
+        for each in ranges:
+            with visibility_check(each.path):
+                bounded = self._bounded(each)
+            yield bounded
+
     def _bounded(self, range: AnyRange) -> LogRange:
         if isinstance(range, LogRange):
             return range
-        with visibility_check(range.path):
-            return range.bounded(fail_on_data_loss=self.options.fail_on_data_loss)
+        return range.bounded(fail_on_data_loss=self.options.fail_on_data_loss)
 
-    def _read(self, range: LogRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
+    def _read(self, range: AnyRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
         with visibility_check(range.path):
-            yield from self._rows(range, options)
+            yield from self._rows(self._bounded(range), options)
 
     def _rows(self, range: LogRange, options: LogReadOptions) -> Iterator[pa.RecordBatch]:
         if not self.latest:

@@ -15,7 +15,7 @@ from native_log.log.listing import LogListing, tail_of
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.readable_log import report_missing_end
 from native_log.log.reading.log_range import LogRange
-from native_log.log.reading.split import split_by_bytes
+from native_log.log.reading.split import split_between_slices, split_by_bytes
 from native_log.log.sliced_range import SlicedRange
 from native_log.log.tail import Tail
 from native_log.segment.files import MAX_OFFSET
@@ -61,8 +61,11 @@ class UnboundedRange(SlicedRange):
 
     def split(self, max_bytes: int) -> list[LogRange | UnboundedRange]:
         """Split between batches, as LogRange.split. Only the last part has no known end."""
-        *parts, last = split_by_bytes(self, max_bytes)
-        return [*(each._until(each.end_offset, each.slices[-1].end_position) for each in parts), last]
+        return _with_ends(split_by_bytes(self, max_bytes))
+
+    def split_slices(self) -> list[LogRange | UnboundedRange]:
+        """Split into ranges of one slice each. Only the last part has no known end."""
+        return _with_ends(split_between_slices(self))
 
     def bounded(self, *, fail_on_data_loss: bool) -> LogRange:
         """Find the end, and return the range with it. Log a warning if the end of the log is damaged.
@@ -120,3 +123,9 @@ class UnboundedRange(SlicedRange):
             slices = (*slices[:-1], *([last] if last.size_bytes > 0 else []))
         end = max(self.start_offset, end_offset)
         return LogRange(self.source, self.start_offset, end, self.isolation_level, slices, self.earlier)
+
+
+def _with_ends(parts: list[UnboundedRange]) -> list[LogRange | UnboundedRange]:
+    """Return the parts of a range with their ends, which only the last one does not have."""
+    *others, last = parts
+    return [*(each._until(each.end_offset, each.slices[-1].end_position) for each in others), last]

@@ -12,7 +12,12 @@ from native_log.log.reading.options import (
     ReadOptions,
 )
 from native_log.log.reading.reader import read_rows
-from native_log.log.reading.split import first_batches, split_by_bytes, split_by_offsets
+from native_log.log.reading.split import (
+    first_batches,
+    split_between_slices,
+    split_by_bytes,
+    split_by_offsets,
+)
 from native_log.log.sliced_range import SlicedRange
 from native_log.records import RECORD_SCHEMA
 
@@ -40,6 +45,10 @@ class LogRange(SlicedRange):
         Offsets that are not inside the range are ignored.
         """
         return split_by_offsets(self, offsets)
+
+    def split_slices(self) -> list[LogRange]:
+        """Split into ranges of one slice each. No file is opened."""
+        return split_between_slices(self)
 
     def first_batches(self, max_bytes: int) -> LogRange:
         """Return the longest range of whole batches from the start with at most `max_bytes` bytes.

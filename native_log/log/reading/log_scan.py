@@ -12,6 +12,7 @@ from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.reading.options import read_options
 from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
+from native_log.log.reading.small_parts import read_small_parts, small_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,9 @@ class LogScan:
         Args:
             advance: called with the number of bytes of .log files that were read since the last call.
         """
+        small = small_parts(self.ranges)
+        if small is not None:
+            return read_small_parts(small, self._read, advance)
         if self.threads == 1:
             return self._read_all(advance)
         parts = (part for each in self.ranges for part in self._parts(each))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 if TYPE_CHECKING:
@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.log.reading.log_range import LogRange
+
+class Sized(Protocol):
+    """What threads read: a range or a part of one."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+Range = TypeVar("Range", bound="Sized")
 
 PART_BYTES = 16 << 20
 """How many bytes of a file one thread reads before it takes the next part."""
@@ -21,13 +29,13 @@ PART_BYTES = 16 << 20
 AHEAD_BYTES = 256 << 20
 """How many bytes of Arrow memory may be read ahead of the consumer, by all threads together."""
 
-_readings: WeakSet[_Reading] = WeakSet()
+_readings: WeakSet[_Reading[Any]] = WeakSet()
 _threads: WeakSet[threading.Thread] = WeakSet()
 
 
 def read_parts(
-    parts: Iterator[LogRange],
-    read: Callable[[LogRange], Iterator[pa.RecordBatch]],
+    parts: Iterator[Range],
+    read: Callable[[Range], Iterator[pa.RecordBatch]],
     threads: int,
     advance: Callable[[int], None] = lambda _: None,
     ahead_bytes: int = AHEAD_BYTES,
@@ -60,13 +68,13 @@ def _end_threads() -> None:
         thread.join()
 
 
-class _Reading:
+class _Reading(Generic[Range]):
     """What the threads share. Parts are numbered; `_changed` guards everything below it."""
 
     def __init__(
         self,
-        parts: Iterator[LogRange],
-        read: Callable[[LogRange], Iterator[pa.RecordBatch]],
+        parts: Iterator[Range],
+        read: Callable[[Range], Iterator[pa.RecordBatch]],
         threads: int,
         ahead_bytes: int,
         advance: Callable[[int], None] = lambda _: None,
@@ -115,7 +123,7 @@ class _Reading:
                 self._outcomes[number] = outcome
                 self._changed.notify_all()
 
-    def _take(self) -> tuple[int, LogRange | None] | None:
+    def _take(self) -> tuple[int, Range | None] | None:
         """Return the next part and its number, None if there are none left."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._taken < self._current + self._most_parts)

@@ -56,6 +56,19 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
     return [*parts, rest]
 
 
+def split_between_slices(range: Range) -> list[Range]:
+    """Split between slices. See LogRange.split_slices."""
+    parts: list[Range] = []
+    rest, taken = range, 0
+    for index, following in enumerate(range.slices):
+        offset = following.first_offset
+        if index and rest.start_offset < offset < rest.end_offset:
+            left, right = list(range.slices[taken:index]), list(range.slices[index:])
+            parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
+            rest, taken = _after_cut(rest, offset, left, right), index
+    return [*parts, rest]
+
+
 def first_batches(range: Range, max_bytes: int) -> Range:
     """Return the first batches of a range. See LogRange.first_batches."""
     left = max_bytes

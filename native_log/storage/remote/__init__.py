@@ -1,2 +1,3 @@
 """Files at URLs: `url_storage` is their storage, `buckets` says what it needs of object stores and file
-systems, `object_bucket` and `hdfs_bucket` are these, and `credentials` keeps secrets where they belong."""
+systems, `object_bucket` and `hdfs_bucket` are these, `list_ahead` says which folders are listed together, and
+`credentials` keeps secrets where they belong."""
