@@ -166,6 +166,21 @@ def test_credentials_of_the_environment(s3: S3Server, monkeypatch: pytest.Monkey
     assert read({}) == EXPECTED
 
 
+def test_credentials_of_a_profile(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access, secret = s3.options["aws_access_key_id"], s3.options["aws_secret_access_key"]
+    profile = f"aws_access_key_id = {access}\naws_secret_access_key = {secret}\nregion = us-east-1\n"
+    (tmp_path / "credentials").write_text(f"[other]\naws_access_key_id = no\n[backup]\n{profile}")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "backup")
+    options = {name: s3.options[name] for name in ("aws_endpoint", "allow_http")}
+    assert read(options) == EXPECTED
+    monkeypatch.setenv("AWS_PROFILE", "missing")
+    message = r"expected credentials in the profile missing .* found none .*\(ProfileNotFound\)"
+    with pytest.raises(KafkaLogError, match=message):
+        read({**options, "region": "us-east-1"})
+    assert read({**s3.options}) == EXPECTED
+
+
 def upload(s3: S3Server, folder: Path, target: str) -> None:
     bucket, _, prefix = target.partition("/")
     (s3.root / bucket).mkdir(exist_ok=True)

@@ -168,7 +168,14 @@ def _profile_credentials(url: str, options: Mapping[str, str]) -> Any:
             "expected the package boto3, which reads the profile in AWS_PROFILE, found none; install boto3",
             path=url,
         ) from None
-    return Boto3CredentialProvider()
+    try:
+        return Boto3CredentialProvider()
+    except Exception as error:  # its message may contain lines of the file with the credentials
+        raise KafkaLogError(
+            f"expected credentials in the profile {os.environ['AWS_PROFILE']} (AWS_PROFILE), found none that "
+            f"boto3 can read ({type(error).__name__})",
+            path=url,
+        ) from None
 
 
 _ETAG = "etag:"
