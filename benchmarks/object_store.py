@@ -1,6 +1,7 @@
 """Reading from a bucket, beside ranged GETs of the same bytes: `python -m benchmarks.object_store`.
 
-It needs no corpus and no broker: it writes a log of 1 GiB with kafkalog, and starts an S3 server here.
+It needs no corpus and no broker: it writes a log of 1 GiB with kafkalog, and starts an S3 server here. With
+`aws` in the PATH, a read is also compared with a copy to the disk.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,14 +25,15 @@ from benchmarks.http_proxy import HttpProxy
 from benchmarks.readers import SEVEN_COLUMNS
 from benchmarks.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from native_log import LogDir
+from native_log.storage.ranged_file import MAX_RANGE_BYTES, RANGES_AHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 RUNS = 5
 SEGMENT_BYTES = 1 << 30
-CONNECTIONS = 4  # as kafkalog uses for one file
-RANGE_BYTES = 8 << 20
+CONNECTIONS = RANGES_AHEAD  # as kafkalog uses for one file
+RANGE_BYTES = MAX_RANGE_BYTES
 LATENCY_SECONDS, BYTES_PER_SECOND = 0.03, 80e6
 KEY = "logs/t-0/00000000000000000000.log"
 PARTITIONS, SEGMENTS = 10_000, 10
@@ -118,9 +121,11 @@ def compare(where: str, endpoint: str | None, options: dict[str, str], folder: P
     else:
         given = {**options, "aws_endpoint": endpoint}
         contenders = {
-            f"{CONNECTIONS} connections, ranges of 8 MiB": lambda: get_all(endpoint),
+            f"{CONNECTIONS} connections, ranges of 4 MiB": lambda: get_all(endpoint),
             "kafkalog, seven columns": lambda: read_all(LogDir("s3://bench/logs", storage_options=given)),
         }
+        if shutil.which("aws"):
+            contenders["aws s3 cp, then kafkalog"] = lambda: copy_and_read(endpoint, folder)
     speeds = {name: statistics.median(speed(read) for _ in range(RUNS)) for name, read in contenders.items()}
     reference = next(iter(speeds.values()))
     for name, megabytes in speeds.items():
@@ -138,6 +143,17 @@ def read_all(logs: LogDir) -> int:
     end = log.segments[0].end_offset
     assert sum(batch.num_rows for batch in log.read(0, end, columns=SEVEN_COLUMNS)) == end
     return log.segments[0].size_bytes
+
+
+def copy_and_read(endpoint: str, folder: Path) -> int:
+    """Copy the log with the AWS CLI, and read the copy."""
+    names = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    environment = {**os.environ, **names, "AWS_DEFAULT_REGION": "us-east-1"}
+    with tempfile.TemporaryDirectory(dir=folder.parents[2]) as copy:
+        source = KEY.rpartition("/")[0]
+        command = ["aws", "--endpoint-url", endpoint, "s3", "cp", "--quiet", "--recursive"]
+        subprocess.run([*command, f"s3://bench/{source}", f"{copy}/t-0"], env=environment, check=True)
+        return read_all(LogDir(copy))
 
 
 def store_of(endpoint: str) -> S3Store:

@@ -22,9 +22,9 @@ _FIRST_BYTES = 64 << 10
 _LOOKUP_BYTES = 32 << 10
 """What is fetched around bytes that nobody has announced, as for a lookup."""
 _GROWTH = 4
-MAX_RANGE_BYTES = 8 << 20
+MAX_RANGE_BYTES = 4 << 20
 """Sequential reads fetch ranges that grow up to this size."""
-RANGES_AHEAD = 4
+RANGES_AHEAD = 12
 """How many ranges are on their way at a time. One more may have arrived already."""
 
 _executor: tuple[int, ThreadPoolExecutor] | None = None
