@@ -29,7 +29,7 @@ from native_log.log.replacing.interrupted import finish_interrupted, try_finish_
 from native_log.log.replacing.swap import replace_segments
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, compaction_policy, policy_text
-from native_log.progress import Progress
+from native_log.progress import Progress, worker_threads
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores, current_ms
 
@@ -118,20 +118,15 @@ def compact(
         threads = max(1, min(max_threads, len(to_compact), buffer_bytes // _MIN_MAP_BYTES))
         run = _CompactionRun(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
         checkpoints = CleanerCheckpoints()
-        pool = ThreadPoolExecutor(threads, "log-cleaner")
         results = []
         try:
-            for (directory, _), stats in zip(
-                to_compact, pool.map(partial(_compact_partition, log_dir, run), to_compact), strict=True
-            ):
-                results.append(stats)
-                if stats.status == "cleaned" and stats.end_offset is not None and not dry_run:
-                    checkpoints.add(directory, stats.end_offset)
-        except BaseException:
-            run.progress.stop()
-            raise
+            with worker_threads(threads, "log-cleaner", run.progress) as pool:
+                cleaned = pool.map(partial(_compact_partition, log_dir, run), to_compact)
+                for (directory, _), stats in zip(to_compact, cleaned, strict=True):
+                    results.append(stats)
+                    if stats.status == "cleaned" and stats.end_offset is not None and not dry_run:
+                        checkpoints.add(directory, stats.end_offset)
         finally:
-            pool.shutdown(cancel_futures=True)
             checkpoints.save()
         if not dry_run:
             results = delete_old_segments(

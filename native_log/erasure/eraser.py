@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from native_log.log.replacing.interrupted import finish_interrupted, try_finish_
 from native_log.logdir.maintenance import changeable_topics, open_for_maintenance
 from native_log.logdir.selection import filter_partitions
 from native_log.outcomes import as_planned
-from native_log.progress import Progress
+from native_log.progress import Progress, worker_threads
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores
 
@@ -107,14 +106,8 @@ def erase(
         )
         selected = _select(log_dir, selection)
         progress = Progress(on_progress, len(selected))
-        pool = ThreadPoolExecutor(max(1, min(available_cores(), len(selected))), "erase")
-        try:
+        with worker_threads(min(available_cores(), len(selected)), "erase", progress) as pool:
             reports = list(pool.map(partial(_erase_partition, log_dir, run, progress), selected))
-        except BaseException:
-            progress.stop()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
         copies = [
             _row(copy.partition, segment=str(copy.path), status="copy", reason=copy.reason)
             for copy in find_possible_copies(log_dir, selected, selection)

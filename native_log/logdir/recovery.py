@@ -6,7 +6,6 @@ Kafka: LogManager.loadLogs.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery, recovery_row
 from native_log.logdir.selection import PartitionSelection, filter_partitions
+from native_log.progress import worker_threads
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -173,14 +173,11 @@ class _Options:
         done = []
         known = KnownTopics.read(saved)
         configs = [known.valid_settings(partition, self.config) for partition in partitions]
-        pool = ThreadPoolExecutor(self.threads or available_cores(), "log-recovery")
-        try:
+        with worker_threads(self.threads or available_cores(), "log-recovery") as pool:
             recover_one = partial(self._recover, saved=saved, dry_run=dry_run)
             for result in pool.map(recover_one, partitions, configs):
                 self.on_partition(result)
                 done.append(result)
-        finally:
-            pool.shutdown(cancel_futures=True)
         return done
 
     def _recover(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from native_log.logdir.discovery import PartitionDir, find_partitions, local_pat
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery import recoverable_partitions
 from native_log.outcomes import as_planned
+from native_log.progress import worker_threads
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 from native_log.system import available_cores
@@ -115,13 +115,10 @@ def reindex(
         partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         known = KnownTopics.read(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         configs = [known.valid_settings(partition, config or {}) for partition in partitions]
-        pool = ThreadPoolExecutor(threads or available_cores(), "log-reindexing")
-        try:
+        with worker_threads(threads or available_cores(), "log-reindexing") as pool:
             for result in pool.map(partial(_reindex, dry_run=dry_run), partitions, configs):
                 on_partition(result)
                 done.append(result)
-        finally:
-            pool.shutdown(cancel_futures=True)
     report = pa.Table.from_pylist(list(map(_row, done)), schema=REINDEX_SCHEMA)
     return as_planned(report, "status", ("reindexed",)) if dry_run else report
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.policies import explain_gaps
-from native_log.progress import Progress
+from native_log.progress import Progress, worker_threads
 from native_log.sizes import format_count
 from native_log.system import available_cores
 
@@ -165,14 +164,9 @@ def verify_partitions(
     progress = Progress(on_progress, len(partitions))
     doubtful: dict[Path, GapCount] = {}
     check = partial(_check_partition, log_dir, progress, max(1, threads // max(1, len(partitions))), doubtful)
-    pool = ThreadPoolExecutor(threads, "log-verification")
-    try:
-        problems = pool.map(check, partitions)
-        yield from zip(partitions, problems, strict=True)
-        _warn_of_gaps([(each.path, doubtful[each.path]) for each in partitions if each.path in doubtful])
-    finally:
-        progress.stop()
-        pool.shutdown(cancel_futures=True)
+    with worker_threads(threads, "log-verification", progress) as pool:
+        yield from zip(partitions, pool.map(check, partitions), strict=True)
+    _warn_of_gaps([(each.path, doubtful[each.path]) for each in partitions if each.path in doubtful])
 
 
 def _warn_of_gaps(doubtful: Sequence[tuple[Path, GapCount]]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.policies import Request, compaction_policy, describe_policy
+from native_log.progress import worker_threads
 from native_log.reporting.figures import Failure
 from native_log.reporting.partitions import describe_partition
 from native_log.reporting.samples import SamplePlace
@@ -101,13 +101,10 @@ def survey_partitions(
         return list(map(survey, partitions[start:end], topics[start:end]))
 
     surveys: list[PartitionSurvey] = []
-    pool = ThreadPoolExecutor(threads, "log-report")
-    try:
+    with worker_threads(threads, "log-report") as pool:
         for chunk_of_surveys in pool.map(survey_chunk, range(0, len(partitions), chunk)):
             surveys += chunk_of_surveys
             on_progress(len(surveys), len(partitions))
-    finally:
-        pool.shutdown(cancel_futures=True)  # in case of an interrupt
     return surveys
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from native_log.logdir.position import check_position
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.outcomes import as_planned
-from native_log.progress import Progress
+from native_log.progress import Progress, worker_threads
 from native_log.restoring.copying import CopiedLog, copy_log
 from native_log.restoring.destination import Destination
 from native_log.restoring.requested_range import requested_span
@@ -169,16 +168,10 @@ def _copy_all(
     on_progress: Callable[[int, int], None] | None,
 ) -> dict[tuple[str, int], CopiedLog]:
     progress = Progress(on_progress, len(ranges))
-    count = threads or max(1, min(available_cores(), len(ranges)))
+    count = threads or min(available_cores(), len(ranges))
     copy = partial(_copy, destination, opened, ranges, ids, progress)
-    pool = ThreadPoolExecutor(count, "restore")
-    try:
+    with worker_threads(count, "restore", progress) as pool:
         return dict(zip(ranges, pool.map(copy, ranges), strict=True))
-    except BaseException:
-        progress.stop()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _copy(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, write_offset_checkpoint
 from native_log.logdir.create import check_identity, check_uuid, random_uuid
 from native_log.logdir.discovery import local_path, local_paths
-from native_log.progress import Progress
+from native_log.progress import Progress, worker_threads
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.salvaging.destination import check_destination, new_log_dir
 from native_log.salvaging.partition import copy_log
@@ -103,21 +102,15 @@ def salvage(
     check_destination(target, opened.log_dirs, opened.size_bytes)
     node_id = optional_integer("node_id", node_id)
     progress = Progress(on_progress, len(opened.logs))
-    count = threads or max(1, min(available_cores(), len(opened.logs)))
+    count = threads or min(available_cores(), len(opened.logs))
     with _session(target, opened, cluster_id, node_id, dry_run) as session:
         log_dir = None if session is None else session.log_dir
 
         def copy(log: SourceLog) -> CopiedLog:
             return _copy(log, log_dir, max_batch_bytes, progress)
 
-        pool = ThreadPoolExecutor(count, "salvage")
-        try:
+        with worker_threads(count, "salvage", progress) as pool:
             copied = list(pool.map(copy, opened.logs))
-        except BaseException:
-            progress.stop()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
         if session is not None:
             _write_checkpoints(session, opened, copied)
     return report_table(_rows(opened, copied))
