@@ -82,7 +82,7 @@ def retain(
     request = Request.of(topics, config)
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as stack:
-        log_dir = open_for_maintenance(path, dry_run, stack)
+        log_dir = stack.enter_context(open_for_maintenance(path, dry_run))
         selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         stack.enter_context(tuned_session(spark))

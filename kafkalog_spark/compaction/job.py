@@ -98,7 +98,7 @@ def compact(
     buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
     settings = RunSettings(buffer_bytes, current_ms() if now_ms is None else now_ms, dry_run)
     with ExitStack() as stack:
-        log_dir = open_for_maintenance(path, dry_run, stack)
+        log_dir = stack.enter_context(open_for_maintenance(path, dry_run))
         selected = select_to_compact(log_dir, request, exclude_topics)
         to_compact = selected.to_compact
         if not dry_run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -108,8 +107,7 @@ def compact(
     """
     request = compaction_request(topics, config)
     now = current_ms() if now_ms is None else now_ms
-    with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
+    with open_for_maintenance(path, dry_run, storage_options=storage_options) as log_dir:
         selected = select_to_compact(log_dir, request, exclude_topics)
         to_compact = selected.to_compact
         settings = LogConfig.parse(request.config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,10 +99,7 @@ def erase(
         raise ValueError(f"how: expected drop or tombstone, found {how!r}")
     selection = changeable_topics(topics, exclude_topics)
     run = _ErasureRun(RecordSelection.of(keys, key_prefix, header), how == "tombstone", dry_run)
-    with ExitStack() as locks:
-        log_dir = open_for_maintenance(
-            path, dry_run, locks, allow_empty=True, storage_options=storage_options
-        )
+    with open_for_maintenance(path, dry_run, allow_empty=True, storage_options=storage_options) as log_dir:
         selected = _select(log_dir, selection)
         progress = Progress(on_progress, len(selected))
         with worker_threads(min(available_cores(), len(selected)), "erase", progress) as pool:

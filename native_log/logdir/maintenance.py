@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.arguments import path_list
@@ -15,8 +16,7 @@ from native_log.logdir.selection import PartitionSelection
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
-    from contextlib import ExitStack
+    from collections.abc import Callable, Iterable, Iterator
 
     from native_log.logdir.discovery import PartitionDir
     from native_log.policies import TopicFacts
@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 Policy = TypeVar("Policy")
 
 
+@contextmanager
 def open_for_maintenance(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     dry_run: bool,
-    locks: ExitStack,
     *,
     allow_empty: bool = False,
     storage_options: StorageOptionsLike = None,
-) -> LogDir:
-    """Open the log directories at `path`, and lock them unless `dry_run`. Those at URLs are read only.
+) -> Iterator[LogDir]:
+    """Open the log directories at `path`, and lock them during the block unless `dry_run`.
 
-    The logs end at their checkpointed high watermark.
+    Those at URLs are read only. The logs end at their checkpointed high watermark.
 
     Args:
         path: log directories or partition directories.
         dry_run: take no lock.
-        locks: holds the locks until it is closed.
         allow_empty: raise no error if there is no partition to read.
         storage_options: settings for paths that are URLs.
 
@@ -53,11 +52,13 @@ def open_for_maintenance(
         paths, high_watermark="checkpoint", allow_empty=allow_empty, storage_options=storage_options
     )
     if dry_run:
-        return log_dir
-    for directory in log_dir.directories:
-        locks.enter_context(WriteSession.exclusive(directory.path))
-    # Open them again: they may have changed before the locks were taken.
-    return LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
+        yield log_dir
+        return
+    with ExitStack() as locks:
+        for directory in log_dir.directories:
+            locks.enter_context(WriteSession.exclusive(directory.path))
+        # Open them again: they may have changed before the locks were taken.
+        yield LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
 
 
 def check_changeable(topics: Iterable[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -75,8 +74,7 @@ def retain(
     """
     request = Request.of(topics, config)
     now = current_ms() if now_ms is None else now_ms
-    with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
+    with open_for_maintenance(path, dry_run, storage_options=storage_options) as log_dir:
         selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         plans = []

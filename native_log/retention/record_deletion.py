@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -79,8 +78,7 @@ def delete_records(
     check_changeable(topic for topic, _ in requested)
     rows: list[tuple[object, ...]] = []
     new_starts: dict[Path, tuple[str, int, int]] = {}
-    with ExitStack() as locks:
-        log_dir = open_for_maintenance(path, dry_run, locks, storage_options=storage_options)
+    with open_for_maintenance(path, dry_run, storage_options=storage_options) as log_dir:
         for (topic, partition), offset in sorted(requested.items()):
             log = log_dir.partition(topic, partition)
             start = max(log.log_start_offset, _resolve_offset(log, offset))
