@@ -53,6 +53,7 @@ from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import LOCAL, Storages, UrlStorage
+from native_log.system import no_garbage_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -370,6 +371,7 @@ class LogDir(InternalTables):
             return self._open_joined(self._remote, directory, config)
         return self._open(directory, config).owned_by(self)
 
+    @no_garbage_collection()
     def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
         """Open the logs of several partitions, by (topic, partition). Raises as `partition`.
 
