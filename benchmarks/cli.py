@@ -15,6 +15,7 @@ from benchmarks import (
     memory,
     producer,
     profiles,
+    quick,
     report,
     spark,
     streams,
@@ -43,9 +44,17 @@ STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "producer",
 @click.option(
     "--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Run only this stage; repeatable."
 )
+@click.option(
+    "--quick", "is_quick", is_flag=True, help="Measure the principal ratios only, in less than ten minutes."
+)
 @click.pass_context
 def main(
-    context: click.Context, scale: float, runs: int, conf: tuple[str, ...], stages: tuple[str, ...]
+    context: click.Context,
+    scale: float,
+    runs: int,
+    conf: tuple[str, ...],
+    stages: tuple[str, ...],
+    is_quick: bool,
 ) -> None:
     """Make the corpus, measure kafkalog and its peers, and write RESULTS.md.
 
@@ -59,22 +68,40 @@ def main(
     if scale != 1:
         os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
     settings = dict(setting.split("=", 1) for setting in conf)
+    if is_quick:
+        _measure_quickly(settings)
+        return
     folder = RESULTS if scale == 1 else scratch() / f"results-{scale:g}"
     for stage in stages or STAGES:
         click.echo(f"== {stage}")
         corpus = corpora.make(scale, tools.CORPUS) if stage == "tools" else corpora.make(scale)
-        measurements: list[Measurement] = []
-        growths: list[Growth] = []
-        for result in _run_stage(stage, corpus, scale, runs, settings):
-            if isinstance(result, Measurement):
-                measurements.append(result)
-                click.echo(_measurement_line(result))
-            else:
-                growths.append(result)
-                growth = f"{result.grown_bytes / 2**20:8.0f} MiB"
-                click.echo(f"{result.contender:40} {result.corpus:24} {growth}")
-        save(folder, stage, measurements, growths)
+        _save(folder, stage, _run_stage(stage, corpus, scale, runs, settings))
     _write_report(folder, HERE / "RESULTS.md" if scale == 1 else folder / "RESULTS.md")
+
+
+def _measure_quickly(conf: dict[str, str]) -> None:
+    """Print the principal ratios. With fewer records, fixed costs weigh more than in RESULTS.md."""
+    os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
+    folder = scratch() / "results-quick"
+    _save(folder, "quick", quick.measure(corpora.make(quick.SCALE, quick.TOPICS), conf))
+    click.echo(f"\nwith {quick.SCALE:g} of the records, so that fixed costs weigh more than in RESULTS.md:\n")
+    click.echo("\n".join([*report.target_lines(load(folder)["quick"])]))
+    _write_report(folder, folder / "RESULTS.md")
+
+
+def _save(folder: Path, stage: str, results: Iterable[Measurement | Growth]) -> None:
+    """Print results as they come, and store them."""
+    measurements: list[Measurement] = []
+    growths: list[Growth] = []
+    for result in results:
+        if isinstance(result, Measurement):
+            measurements.append(result)
+            click.echo(_measurement_line(result))
+        else:
+            growths.append(result)
+            growth = f"{result.grown_bytes / 2**20:8.0f} MiB"
+            click.echo(f"{result.contender:40} {result.corpus:24} {growth}")
+    save(folder, stage, measurements, growths)
 
 
 def _measurement_line(result: Measurement) -> str:

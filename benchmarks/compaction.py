@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -42,18 +42,23 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
     Kafka's cleaner is timed from its log messages, without the broker's start, and Spark in a session that
     has compacted a log before.
     """
-    for topic in COMPACT:
-        contenders = {
-            "native_log.compact": _native_log(corpus, topic),
-            LOG_CLEANER: _log_cleaner(corpus, topic),
-        }
-        yield from _in_turn(corpus, topic, contenders, runs)
+    yield from measure_beside_cleaner(corpus, COMPACT, runs)
     for topic in COMPACT:
         if topic.partitions > 1:
             yield from _spark(corpus, topic, runs, conf, CORES)
     for cores in SCALING:
         yield from _spark(corpus, GIANT, 1, conf, cores)
     yield from _in_turn(corpus, GIANT, {LOG_CLEANER: _log_cleaner(corpus, GIANT)}, 1)
+
+
+def measure_beside_cleaner(corpus: Corpus, topics: Iterable[Topic], runs: int) -> Iterator[Measurement]:
+    """Measure native_log.compact beside Kafka's cleaner, both without their start."""
+    for topic in topics:
+        contenders = {
+            "native_log.compact": _native_log(corpus, topic),
+            LOG_CLEANER: _log_cleaner(corpus, topic),
+        }
+        yield from _in_turn(corpus, topic, contenders, runs)
 
 
 def _in_turn(

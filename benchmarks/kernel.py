@@ -1,6 +1,6 @@
 """Measure the kernel, Kafka's classes, Python clients and PartitionLog on the same files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
         run_in_turn = partial(
             measure_in_turn, corpus=topic.name, size_bytes=corpus.size_bytes(topic.name), runs=runs
         )
-        yield from _beside_java(corpus, topic, runs)
+        yield from measure_beside_java(corpus, [topic], runs)
         with _jvm(segments) as jvm:  # a new JVM, whose compiler has seen nothing else
             yield from run_in_turn(
                 HEADERS,
@@ -56,27 +56,28 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
             },
             rows=corpus.records[topic.name],
         )
-    for topic in VARIED:
-        warm(corpus.segments(topic.name))
-        yield from _beside_java(corpus, topic, runs)
+    yield from measure_beside_java(corpus, VARIED, runs)
     yield from _python_clients(corpus, runs)
 
 
-def _beside_java(corpus: Corpus, topic: Topic, runs: int) -> Iterator[Measurement]:
-    segments = corpus.segments(topic.name)
-    with _jvm(segments) as jvm:
-        yield from measure_in_turn(
-            SEVEN,
-            topic.name,
-            {
-                "kernel": readers.kernel_decode(segments),
-                "Java MemoryRecords": readers.java(jvm, "memory"),
-                "Java FileRecords": readers.java(jvm, "file"),
-            },
-            size_bytes=corpus.size_bytes(topic.name),
-            rows=corpus.records[topic.name],
-            runs=runs,
-        )
+def measure_beside_java(corpus: Corpus, topics: Iterable[Topic], runs: int) -> Iterator[Measurement]:
+    """Measure how fast the records of each topic are decoded."""
+    for topic in topics:
+        segments = corpus.segments(topic.name)
+        warm(segments)
+        with _jvm(segments) as jvm:
+            yield from measure_in_turn(
+                SEVEN,
+                topic.name,
+                {
+                    "kernel": readers.kernel_decode(segments),
+                    "Java MemoryRecords": readers.java(jvm, "memory"),
+                    "Java FileRecords": readers.java(jvm, "file"),
+                },
+                size_bytes=corpus.size_bytes(topic.name),
+                rows=corpus.records[topic.name],
+                runs=runs,
+            )
 
 
 def _python_clients(corpus: Corpus, runs: int) -> Iterator[Measurement]:

@@ -44,10 +44,8 @@ _ALL_IN_MEMORY = 4 << 30
 
 
 def measure(corpus: Corpus, scale: float, runs: int) -> Iterator[Measurement | Growth]:
-    values = _values(corpus)
-    records = round(RECORDS * scale)
-    yield from _measure_one_by_one(values, records, runs)
-    yield from _measure_batches(values, records, runs)
+    yield from measure_one_by_one(corpus, scale, runs)
+    yield from _measure_batches(_values(corpus), round(RECORDS * scale), runs)
     yield _measure_stalled(max(16, round(BUFFER_MIB * min(1.0, scale))))
 
 
@@ -76,7 +74,9 @@ class Load:
         return sum(map(len, self))
 
 
-def _measure_one_by_one(values: list[bytes], records: int, runs: int) -> Iterator[Measurement]:
+def measure_one_by_one(corpus: Corpus, scale: float, runs: int) -> Iterator[Measurement]:
+    """Measure `send` beside kafka-python and confluent-kafka."""
+    values, records = _values(corpus), round(RECORDS * scale)
     folder = scratch() / "producer"
     shutil.rmtree(folder, ignore_errors=True)
     settings = {

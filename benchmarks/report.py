@@ -35,6 +35,11 @@ def _provenance(stages: dict[str, Results]) -> list[str]:
     return lines
 
 
+def target_lines(results: Results) -> Iterator[str]:
+    """Yield the table of targets for the results of one stage."""
+    return _target_lines(results.measurements, results.growths)
+
+
 def _target_lines(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
     yield "| work | data | kafkalog | peer | ratio | target | |"
     yield "|---|---|--:|--:|--:|--:|---|"

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.broker import Broker
@@ -15,12 +15,18 @@ from benchmarks.timing import Measurement
 TOPICS = ("small100-none", "small100-lz4", "kb1-none")
 
 
-def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+def measure(
+    corpus: Corpus,
+    runs: int,
+    conf: Mapping[str, str],
+    topics: Sequence[str] = TOPICS,
+    numbers_of_cores: Sequence[int] = (2, 4),
+) -> Iterator[Measurement]:
     """Run one session for each number of cores. The broker has the same files that kafkalog reads."""
-    for topic in TOPICS:
+    for topic in topics:
         warm(corpus.segments(topic))
     with Broker(corpus.log_dir, heap="1g") as broker:
-        for cores in (2, 4):
+        for cores in numbers_of_cores:
             request = {
                 "do": "queries",
                 "cores": cores,
@@ -30,7 +36,7 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
                 "log_dir": str(corpus.log_dir),
                 "topics": {
                     topic: {"rows": corpus.records[topic], "size_bytes": corpus.size_bytes(topic)}
-                    for topic in TOPICS
+                    for topic in topics
                 },
                 "conf": dict(conf),
             }
