@@ -29,6 +29,8 @@ from native_log.log.reading.options import ReadOptions as LogReadOptions
 from native_log.log.reading.reader import read_rows
 from native_log.log.reading.small_parts import read_small_parts, small_parts
 from native_log.log.unbounded_range import UnboundedRange
+from native_log.prefetch import map_ahead
+from native_log.storage import LOCAL
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from kafkalog_spark.schema import Projection
 
 AnyRange = LogRange | UnboundedRange
+
+_DIVIDING_THREADS = 64
+"""How many ranges that are not on a local disk are divided at a time."""
 
 SMALL_BYTES = 256 << 10
 """Arrow batches below this size are merged."""
@@ -67,10 +72,8 @@ def plan_tasks(
     """
     if options.min_partitions is None and options.max_records_per_partition is None:
         return pack_ranges(options, located.values())
-    max_bytes = _target_bytes(options, located.values())
-    cuts = {
-        tp: [part.start_offset for part in _parts(options, r, max_bytes)[1:]] for tp, r in located.items()
-    }
+    divided = _divide(options, located.values())
+    cuts = {tp: [part.start_offset for part in parts[1:]] for tp, parts in zip(located, divided, strict=True)}
     ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
     if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
         ranges = divide_ranges(ranges, options.min_partitions, options.max_records_per_partition)
@@ -79,11 +82,10 @@ def plan_tasks(
 
 def pack_ranges(options: ReadOptions, ranges: Collection[AnyRange]) -> list[list[AnyRange]]:
     """Return the ranges that each task reads: parts of large ones, and several small ones."""
-    max_bytes = _target_bytes(options, ranges)
     return pack(
-        (part for r in ranges for part in _parts(options, r, max_bytes)),
+        (part for parts in _divide(options, ranges) for part in parts),
         lambda part: part.size_bytes + FILE_COST_BYTES * len(part.slices),
-        min(max_bytes, PACK_BYTES),
+        min(_target_bytes(options, ranges), PACK_BYTES),
     )
 
 
@@ -91,10 +93,18 @@ def _target_bytes(options: ReadOptions, ranges: Iterable[AnyRange]) -> int:
     return target_bytes((r.size_bytes for r in ranges), options.max_bytes_per_partition, available_cores())
 
 
-def _parts(options: ReadOptions, range: AnyRange, max_bytes: int) -> Sequence[AnyRange]:
-    # The newest record of a key is known only after the whole range was read.
-    stays_whole = options.view == "latest"
-    return [range] if stays_whole or range.size_bytes <= max_bytes else range.split(max_bytes)
+def _divide(options: ReadOptions, ranges: Collection[AnyRange]) -> list[Sequence[AnyRange]]:
+    """Divide each range into parts of the size for a task."""
+    max_bytes = _target_bytes(options, ranges)
+    if options.view == "latest":  # the newest record of a key is known only after the whole range was read
+        return [[r] for r in ranges]
+
+    def parts(range: AnyRange) -> Sequence[AnyRange]:
+        return range.split(max_bytes) if range.size_bytes > max_bytes else [range]
+
+    # Where to cut is looked up in the files. Those in a bucket are looked up at the same time.
+    is_local = all(part.segment.folder.storage is LOCAL for r in ranges for part in r.slices[:1])
+    return list(map(parts, ranges) if is_local else map_ahead(parts, ranges, _DIVIDING_THREADS))
 
 
 def _locate_ranges(

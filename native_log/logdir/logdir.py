@@ -391,28 +391,36 @@ class LogDir(InternalTables):
     def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
         """Return the records of whole logs at URLs, for which only lists are requested.
 
-        Partitions without bytes are left out. None if one of the logs is not at a URL, has several copies or
-        remote segments, or is limited by its checkpoints: then open the logs, and find their ranges.
+        Args:
+            keys: the partitions. Those without bytes are missing in the result; the others keep this order.
+
+        Returns:
+            None if one of the logs is not at a URL, has several copies or remote segments, or is limited by
+            its checkpoints: then open the logs, and find their ranges.
 
         Raises: as `partition`.
         """
-        ranges: dict[Key, UnboundedRange] = {}
         if self._is_local or self._remote is not None or self._replicas == "merge":
             return None
-        for group in self._listed_ahead(list(keys)):
-            for key in group:
-                directory = self._catalog.partitions.get(key)
-                if directory is None:
-                    raise self._catalog.unknown(*key)
-                if directory.storage is LOCAL or self._directories[directory.path.parent].unfinished:
-                    return None
-                source = self._source(directory)
-                found = UnboundedRange.of(source, list_log(source.folder, self._max_batch_bytes))
-                if found is None:
-                    return None
-                if found.slices:
-                    ranges[key] = found
-        return ranges
+        ranges: dict[Key, UnboundedRange] = {}
+        wanted = list(keys)
+        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # a folder may not have been listed ahead
+            for group in self._listed_ahead(wanted):
+                for key, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
+                    if found is None:
+                        return None
+                    if found.slices:
+                        ranges[key] = found
+        return {key: ranges[key] for key in wanted if key in ranges}
+
+    def _unbounded_range(self, key: PartitionKey) -> UnboundedRange | None:
+        directory = self._catalog.partitions.get(key)
+        if directory is None:
+            raise self._catalog.unknown(*key)
+        if directory.storage is LOCAL or self._directories[directory.path.parent].unfinished:
+            return None
+        source = self._source(directory)
+        return UnboundedRange.of(source, list_log(source.folder, self._max_batch_bytes))
 
     def _source(self, directory: PartitionDir) -> DirectorySource:
         """Return the log in a directory, with its present checkpoints."""

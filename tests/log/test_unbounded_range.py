@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from native_log import LogDir, LogTruncatedError
 from native_log.log.unbounded_range import UnboundedRange
 from tests.builders.copies import batches, damage, rows, rows_of, write_copy
 from tests.builders.golden import GOLDEN, PARTITIONS
-from tests.builders.memory_storage import MemoryStorage
+from tests.builders.memory_storage import MemoryEntry, MemoryStorage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,6 +135,29 @@ def test_a_log_that_was_truncated_after_the_plan(
         planned.bounded(fail_on_data_loss=True)
     assert read([planned]) == rows_of(whole[:5])
     assert "found it replaced or truncated; what is there now is read" in caplog.text
+
+
+class WatchedStorage(MemoryStorage):
+    """A storage that waits for other threads before it lists a partition."""
+
+    together: ClassVar[threading.Barrier | None] = None
+
+    def list(self, path: str) -> dict[str, MemoryEntry]:
+        if self.together is not None:
+            self.together.wait(timeout=20)
+        return super().list(path)
+
+
+def test_folders_are_listed_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storage that cannot list several folders with one request would need long for many of them."""
+    written = write_copy(tmp_path, batches(0, 3))
+    for number in range(1, 6):
+        shutil.copytree(written, tmp_path / f"t-{number}")
+    log_dir = LogDir(ELSEWHERE, storage=WatchedStorage.copy_of(tmp_path, ELSEWHERE))
+    monkeypatch.setattr(WatchedStorage, "together", threading.Barrier(3))
+    ranges = log_dir.unbounded_ranges([("t", number) for number in range(6)])
+    assert ranges is not None
+    assert len(ranges) == 6
 
 
 def test_logs_that_need_more_than_lists(tmp_path: Path) -> None:
