@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log.storage.remote.buckets import RemoteFile
 from native_log.storage.remote.list_ahead import GROUP, divide, groups, key_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NAMES = st.sampled_from(["t-0", "t-1", "t-10", "t-1-0", "t-1.x-delete", "t", "u-0", "u-1", "u-2", "é-1"])
 FILES = st.sampled_from(["0.log", "0.index", "z", "!", "sub/0.log", "sub/deep/x", "other/y"])
@@ -49,6 +54,16 @@ def test_a_list_from_the_first_folder_on_is_divided(
         listed = sorted((key for key in keys | root_files if key.encode() > start), key=str.encode)
         found = divide(names, ((key, FILE) for key in listed))
         assert found == {name: content(keys, name) for name in names if any(content(keys, name))}
+
+
+def test_a_list_that_begins_too_early_is_not_read_to_its_end() -> None:
+    """Some servers ignore the key from which on a list is asked for."""
+
+    def listed() -> Iterator[tuple[str, RemoteFile]]:
+        yield "a-0/0.log", FILE
+        raise AssertionError
+
+    assert divide(["t-0", "t-1"], listed()) == {}
 
 
 @given(st.permutations(["t-0/a", "t-0/b", "t-1/a", "t-2/a", "t-2/b"]))

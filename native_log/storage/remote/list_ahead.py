@@ -62,12 +62,12 @@ def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> Map
             No more of them are consumed than belong to `names`, and one.
 
     Returns:
-        The content of each folder that is complete. It is empty if the keys are not in order: a few stores
-        list them otherwise.
+        The content of each folder that is complete. It is empty if the keys are not in order, or begin before
+        the first folder: a few stores list them otherwise.
     """
     contents: dict[str, tuple[dict[str, RemoteFile], set[str]]] = {}
     last = key_order(names[-1])
-    before = b""
+    before = key_order(names[0])
     wanted = set(names)
     for key, file in found:
         ordered = key.encode()
