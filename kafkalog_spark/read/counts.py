@@ -58,7 +58,7 @@ class CountsReader(DataSourceReader):
         return [*(CountTask(tuple(task)) for task in tasks), *([CountTask((), empty)] if empty else [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from native_log.log.reading.counting import count_range  # imports pyarrow.compute, which is slow
+        from native_log.log.reading.counting import count_rows  # imports pyarrow.compute, which is slow
 
         # If there is nothing to read, Spark runs one task with a partition that is not a CountTask.
         if not isinstance(partition, CountTask):
@@ -69,7 +69,7 @@ class CountsReader(DataSourceReader):
         ]
         for each in partition.ranges:
             with visibility_check(each.path):
-                count = count_range(each, options)
+                count = count_rows([each], options)
             rows.append({"topic": each.topic, "partition": each.partition, "count": count})
         batch = pa.RecordBatch.from_pylist(rows, schema=COUNTS)
         yield self._projection.apply(batch.select(self._projection.columns))

@@ -57,6 +57,7 @@ def test_logs_of_brokers(path: Path, level: IsolationLevel) -> None:
     )
     assert small_parts.small_parts(expected.ranges) is None
     assert found.to_table().equals(expected.to_table())
+    assert found.count_rows() == expected.count_rows()
 
 
 def test_parts_after_the_first_are_read_at_the_same_time(

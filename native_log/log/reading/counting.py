@@ -15,6 +15,7 @@ from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.reader import read_rows
+from native_log.log.reading.small_parts import THREADS, small_parts
 from native_log.prefetch import map_ahead
 from native_log.storage import Window
 
@@ -34,6 +35,9 @@ _FROM_HEADERS = {"offset", "topic", "partition"}
 
 def count_rows(ranges: Sequence[LogRange], options: ReadOptions, threads: int = 1) -> int:
     """Return the number of rows that reading the ranges returns. See LogScan.count_rows."""
+    parts = small_parts(ranges)
+    if parts is not None:
+        ranges, threads = parts, THREADS
     if threads == 1:
         return sum(count_range(each, options) for each in ranges)
     return sum(map_ahead(lambda each: count_range(each, options), ranges, threads))
