@@ -55,7 +55,7 @@ INNER_LAYERS = {
         *("discovery", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         *("directory_state", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "position", "scan", "live_directory", "internal_tables"),
-        *("live_logdir", "followed_logdir", "logdir", "selected_partitions"),
+        *("live_logdir", "followed_logdir", "listing_ahead", "logdir", "selected_partitions"),
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
     ),
 }

@@ -3,6 +3,7 @@
 | module | contents |
 |---|---|
 | logdir | LogDir: the partitions in one or several log directories |
+| listing_ahead | list many partition directories in a bucket with few requests |
 | live_logdir, live_directory | LiveLogDir: log directories that are kept up to date |
 | followed_logdir | follow partitions: those that exist, and those that appear later |
 | discovery | find partition directories |

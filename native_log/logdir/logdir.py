@@ -46,13 +46,14 @@ from native_log.logdir.discovery import PartitionDir, find_partitions, local_pat
 from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics, gaps_of
+from native_log.logdir.listing_ahead import listed_ahead
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL, Storages, UrlStorage
+from native_log.storage import LOCAL, Storages
 from native_log.system import no_garbage_collection
 
 if TYPE_CHECKING:
@@ -361,10 +362,7 @@ class LogDir(InternalTables):
         """
         text("topic", topic)
         partition = integer("partition", partition)
-        try:
-            directory = self._catalog.partitions[topic, partition]
-        except KeyError:
-            raise self._catalog.unknown(topic, partition) from None
+        directory = self._chosen((topic, partition))
         if len(self._copies.get(directory.key, ())) > 1:
             return self._open_merged(directory.key)
         if self._remote is not None and self._remote.has(directory):
@@ -382,10 +380,11 @@ class LogDir(InternalTables):
         if self._is_local or len(rest) < 3:
             return {key: self.partition(*key) for key in rest}
         # The first one reads what all of them need, such as the metadata of remote storage.
-        opened = {rest[0]: self.partition(*rest[0])}
+        opened: dict[PartitionKey, PartitionLog] = {rest[0]: self.partition(*rest[0])}
         with ThreadPoolExecutor(_OPENING_THREADS) as threads:
-            for group in self._listed_ahead(rest[1:]):
-                opened |= zip(group, threads.map(lambda key: self.partition(*key), group), strict=True)
+            for group in listed_ahead(map(self._chosen, rest[1:])):
+                members = [directory.key for directory in group]
+                opened |= zip(members, threads.map(lambda key: self.partition(*key), members), strict=True)
         return {key: opened[key] for key in rest}
 
     def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
@@ -402,25 +401,29 @@ class LogDir(InternalTables):
         """
         if self._is_local or self._remote is not None or self._replicas == "merge":
             return None
-        ranges: dict[Key, UnboundedRange] = {}
         wanted = list(keys)
+        ranges: dict[PartitionKey, UnboundedRange] = {}
         with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # a folder may not have been listed ahead
-            for group in self._listed_ahead(wanted):
-                for key, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
+            for group in listed_ahead(map(self._chosen, wanted)):
+                for directory, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
                     if found is None:
                         return None
                     if found.slices:
-                        ranges[key] = found
+                        ranges[directory.key] = found
         return {key: ranges[key] for key in wanted if key in ranges}
 
-    def _unbounded_range(self, key: PartitionKey) -> UnboundedRange | None:
-        directory = self._catalog.partitions.get(key)
-        if directory is None:
-            raise self._catalog.unknown(*key)
+    def _unbounded_range(self, directory: PartitionDir) -> UnboundedRange | None:
         if directory.storage is LOCAL or self._directories[directory.path.parent].unfinished:
             return None
         source = self._source(directory)
         return UnboundedRange.of(source, list_log(source.folder, self._max_batch_bytes))
+
+    def _chosen(self, key: PartitionKey) -> PartitionDir:
+        """Return the directory that is read for a partition. Raises UnknownTopicOrPartitionError."""
+        try:
+            return self._catalog.partitions[key]
+        except KeyError:
+            raise self._catalog.unknown(*key) from None
 
     def _source(self, directory: PartitionDir) -> DirectorySource:
         """Return the log in a directory, with its present checkpoints."""
@@ -431,23 +434,6 @@ class LogDir(InternalTables):
             self._max_batch_bytes,
             directory.storage,
         )
-
-    def _listed_ahead(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-        """Yield partitions in groups. The directories of a group have been listed."""
-        by_parent: dict[Path, dict[str, Key]] = {}
-        others: list[Key] = []
-        for key in keys:
-            directory = self._catalog.partitions.get(key)
-            if directory is None or not isinstance(directory.storage, UrlStorage) or self._is_remote_alone:
-                others.append(key)
-            else:
-                by_parent.setdefault(directory.path.parent, {})[directory.path.name] = key
-        yield others
-        for parent, named in by_parent.items():
-            storage = self._catalog.partitions[next(iter(named.values()))].storage
-            assert isinstance(storage, UrlStorage)
-            for names in storage.list_ahead(str(parent), named):
-                yield [named[name] for name in names]
 
     def scan(
         self,

@@ -1,0 +1,33 @@
+"""List many partition directories in a bucket with few requests, before their logs are opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.storage import UrlStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from native_log.logdir.discovery import PartitionDir
+
+
+def listed_ahead(directories: Iterable[PartitionDir]) -> Iterator[Sequence[PartitionDir]]:
+    """Yield the directories in groups. What is at URLs has been listed when its group is yielded.
+
+    The first look at each of these directories costs no request, until the next group is asked for.
+    """
+    by_parent: dict[Path, dict[str, PartitionDir]] = {}
+    others = []
+    for directory in directories:
+        if isinstance(directory.storage, UrlStorage):
+            by_parent.setdefault(directory.path.parent, {})[directory.path.name] = directory
+        else:
+            others.append(directory)
+    yield others
+    for parent, named in by_parent.items():
+        storage = next(iter(named.values())).storage
+        assert isinstance(storage, UrlStorage)
+        for names in storage.list_ahead(str(parent), named):
+            yield [named[name] for name in names]
