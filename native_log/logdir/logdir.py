@@ -402,6 +402,8 @@ class LogDir(InternalTables):
         if self._is_local or self._remote is not None or self._replicas == "merge":
             return None
         wanted = list(keys)
+        if wanted:
+            self.checkpoints(self._chosen(wanted[0]))  # reads once what all of them need
         ranges: dict[PartitionKey, UnboundedRange] = {}
         with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # a folder may not have been listed ahead
             for group in listed_ahead(map(self._chosen, wanted)):
