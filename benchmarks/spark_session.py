@@ -95,6 +95,19 @@ def _queries(
     def offsets(frame: DataFrame) -> int:
         return frame.agg(F.count("offset")).first()[0]
 
+    def counted(frame: DataFrame) -> int:
+        return int(frame.agg(F.sum("count")).first()[0])
+
+    def view_counts() -> DataFrame:
+        reader = spark.read.format("kafkalog").option("subscribe", topic).option("view", "counts")
+        return reader.load(request["log_dir"])
+
+    counts: dict[str, Callable[[], DataFrame]] = {
+        "kafkalog, view=counts": view_counts,
+        "kafkalog": lambda: kafkalog("partition").groupBy("partition").count(),
+        "Spark's kafka source": lambda: kafka().groupBy("partition").count(),
+    }
+
     def contenders(columns: str | None) -> dict[str, Callable[[], DataFrame]]:
         sources = {
             "kafkalog": lambda: kafkalog(columns),
@@ -109,6 +122,7 @@ def _queries(
         "seven columns to noop": (to_noop, contenders(None)),
         "sum(length(value))": (values, contenders("value")),
         "count(offset)": (offsets, contenders("offset")),
+        "count by partition": (counted, counts),
     }
 
 

@@ -7,6 +7,7 @@ from benchmarks.corpus import COMPACT, GIANT
 
 JAVA = ("Java MemoryRecords", "Java FileRecords")
 SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
+COUNTS = "kafkalog, view=counts"
 WORKER_LIMIT_MIB = 256
 # The limit applies neither to compaction, whose memory is set by log.cleaner.dedupe.buffer.size, nor to
 # producers, whose memory is set by buffer.memory.
@@ -58,6 +59,8 @@ TARGETS = (
             Target(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (TUNED,), 2.5),
             Target(f"sum(length(value)), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 8),
             Target(f"count(offset), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 12),
+            Target(f"count by partition, local[{cores}]", "small100-none", COUNTS, (SOURCE,), 50),
+            Target(f"count by partition, local[{cores}]", "small100-none", COUNTS, ("kafkalog",), 20),
         )
     ),
     *(
