@@ -37,10 +37,12 @@ class UnboundedRange(SlicedRange):
 
     Attributes:
         snapshots: see LogListing. They tell whether the log has lost its end.
+        end_of_empty_segment: where the log ends if its last segment has no bytes; None: it has some.
     """
 
     source: DirectorySource
     snapshots: tuple[tuple[int, str], ...] = ()
+    end_of_empty_segment: int | None = None
 
     @classmethod
     def of(cls, source: DirectorySource, listing: LogListing) -> UnboundedRange | None:
@@ -48,8 +50,8 @@ class UnboundedRange(SlicedRange):
 
         None if its checkpoints limit it, or say that it has lost its start.
         """
-        last_bytes = listing.segments[-1].size_bytes if listing.segments else 0
-        state = source.state(listing, Tail(last_bytes, MAX_OFFSET))
+        last = listing.segments[-1] if listing.segments else None
+        state = source.state(listing, Tail(0 if last is None else last.size_bytes, MAX_OFFSET))
         if state.checkpoints.live or state.missing_start is not None:
             return None
         start = state.local_log_start_offset
@@ -57,6 +59,7 @@ class UnboundedRange(SlicedRange):
         return cls(
             *(source, start, MAX_OFFSET, "read_uncommitted", located.slices, located.earlier),
             listing.snapshots[:1],
+            None if last is None or last.size_bytes else last.base_offset,
         )
 
     def split(self, max_bytes: int) -> list[LogRange | UnboundedRange]:
@@ -92,8 +95,8 @@ class UnboundedRange(SlicedRange):
     def _tail(self) -> Tail:
         """Find the end of the last segment that has records."""
         segment = self.slices[-1].segment
-        if segment.end_offset != MAX_OFFSET:  # the segment after it is empty
-            return Tail(segment.size_bytes, segment.end_offset)
+        if self.end_of_empty_segment is not None:
+            return Tail(segment.size_bytes, self.end_of_empty_segment)
         return tail_of(segment, self.source.checkpoints.clean_shutdown, self.max_batch_bytes)
 
     def _end_after_change(self, error: OSError | LogTruncatedError, fail_on_data_loss: bool) -> int:

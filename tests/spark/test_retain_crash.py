@@ -35,7 +35,7 @@ def plan_and_execute(data: Path, options: dict[str, Any]) -> None:
     """Do the work of the driver and of its tasks in this process."""
     request = Request.of(None, options["config"])
     with ExitStack() as stack:
-        log_dir = open_for_maintenance(data, False, stack)
+        log_dir = stack.enter_context(open_for_maintenance(data, False))
         directories = [
             (
                 DirectorySource(str(d.path), d.topic, d.partition, log_dir.checkpoints(d)),
