@@ -102,8 +102,7 @@ class RangedFile(AnonymousFile):
     def _has_room(self) -> bool:
         """Return whether to fetch one more range ahead: few at first, since the reader may stop soon."""
         coming = sum(not future.done() for _, future in self._ahead)
-        most = 1 << min(self._sequential_loads - 1, RANGES_AHEAD)
-        return coming < min(most, RANGES_AHEAD) and len(self._ahead) <= RANGES_AHEAD
+        return coming < min(self._sequential_loads, RANGES_AHEAD) and len(self._ahead) <= RANGES_AHEAD
 
     def _look_up(self, position: int, end: int) -> None:
         """Fetch bytes that are needed, and some around them."""
