@@ -1,16 +1,14 @@
-"""A run over many partitions: its progress, and the threads that work on them."""
+"""Progress of a run over many partitions."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _STEPS = 1000
 """The number of progress steps for one partition, regardless of its size."""
@@ -50,24 +48,6 @@ class Progress:
             with self._lock:
                 self._done += steps
                 self._report(round(self._done), self._total)
-
-
-@contextmanager
-def worker_threads(count: int, name: str, progress: Progress | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Return threads that work on partitions until the block ends.
-
-    If the block fails, as with an interrupt, `progress` is stopped, and the work that has not begun is
-    dropped. The block ends when no thread works any more, so that locks can be released after it.
-    """
-    pool = ThreadPoolExecutor(max(1, count), name)
-    try:
-        yield pool
-    except BaseException:
-        if progress is not None:
-            progress.stop()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 class PartitionProgress:

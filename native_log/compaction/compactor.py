@@ -28,9 +28,10 @@ from native_log.log.replacing.interrupted import finish_interrupted, try_finish_
 from native_log.log.replacing.swap import replace_segments
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, compaction_policy, policy_text
-from native_log.progress import Progress, worker_threads
+from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores, current_ms
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os

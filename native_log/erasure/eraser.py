@@ -20,9 +20,10 @@ from native_log.log.replacing.interrupted import finish_interrupted, try_finish_
 from native_log.logdir.maintenance import changeable_topics, open_for_maintenance
 from native_log.logdir.selection import filter_partitions
 from native_log.outcomes import as_planned
-from native_log.progress import Progress, worker_threads
+from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os

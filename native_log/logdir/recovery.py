@@ -31,8 +31,8 @@ from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery, recovery_row
 from native_log.logdir.selection import PartitionSelection, filter_partitions
-from native_log.progress import worker_threads
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os

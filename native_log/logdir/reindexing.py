@@ -19,10 +19,10 @@ from native_log.logdir.discovery import PartitionDir, find_partitions, local_pat
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery import recoverable_partitions
 from native_log.outcomes import as_planned
-from native_log.progress import worker_threads
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os

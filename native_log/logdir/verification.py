@@ -16,9 +16,10 @@ from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.policies import explain_gaps
-from native_log.progress import Progress, worker_threads
+from native_log.progress import Progress
 from native_log.sizes import format_count
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

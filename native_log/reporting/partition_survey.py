@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.policies import Request, compaction_policy, describe_policy
-from native_log.progress import worker_threads
 from native_log.reporting.figures import Failure
 from native_log.reporting.partitions import describe_partition
 from native_log.reporting.samples import SamplePlace
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

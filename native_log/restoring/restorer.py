@@ -21,11 +21,12 @@ from native_log.logdir.position import check_position
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.outcomes import as_planned
-from native_log.progress import Progress, worker_threads
+from native_log.progress import Progress
 from native_log.restoring.copying import CopiedLog, copy_log
 from native_log.restoring.destination import Destination
 from native_log.restoring.requested_range import requested_span
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

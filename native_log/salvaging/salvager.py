@@ -10,13 +10,14 @@ from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, write_offset_checkpoint
 from native_log.logdir.create import check_identity, check_uuid, random_uuid
 from native_log.logdir.discovery import local_path, local_paths
-from native_log.progress import Progress, worker_threads
+from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.salvaging.destination import check_destination, new_log_dir
 from native_log.salvaging.partition import copy_log
 from native_log.salvaging.report import report_table
 from native_log.salvaging.source import log_size_bytes, open_source
 from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
