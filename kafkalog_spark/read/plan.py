@@ -81,8 +81,7 @@ def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> lis
     if _reads_whole_logs(options, filter):
         partitions = partitions_to_read(options, log_dir)
         if filter is not None:
-            is_selected = filter.selects(partitions, options.key_partitions)
-            partitions = [tp for tp, selected in zip(partitions, is_selected, strict=True) if selected]
+            partitions = filter.possible_partitions(partitions, options.key_partitions)
         ranges = log_dir.unbounded_ranges(partitions)
         if ranges is not None:
             return pack_ranges(options, ranges.values())
@@ -156,8 +155,8 @@ def _selected(
     """Return the ranges of partitions that a filter does not exclude."""
     if filter is None:
         return list(requested)
-    is_selected = filter.selects([r.topic_partition for r in requested], key_partitions)
-    return [r for r, selected in zip(requested, is_selected, strict=True) if selected]
+    possible = set(filter.possible_partitions([r.topic_partition for r in requested], key_partitions))
+    return [r for r in requested if r.topic_partition in possible]
 
 
 def _within(r: OffsetRange, first: int | None, last: int | None) -> OffsetRange:

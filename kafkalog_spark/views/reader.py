@@ -61,8 +61,7 @@ class ViewReader(DataSourceReader):
         partitions = partitions_to_read(self._options, log_dir)
         filter = self._where.plan()
         if filter is not None:
-            is_selected = filter.selects(partitions)
-            partitions = [tp for tp, selected in zip(partitions, is_selected, strict=True) if selected]
+            partitions = filter.possible_partitions(partitions)
         logs = list(log_dir.open_logs(partitions).values())
         needs_facts = not POLICY_COLUMNS.isdisjoint(self._columns(filter))
         facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}

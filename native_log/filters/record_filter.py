@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,8 @@ from native_log.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+Partition = TypeVar("Partition", bound=tuple[str, int])
 
 ROWS = pa.schema([*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string())])
 """The columns that a filter of records may use."""
@@ -125,6 +127,13 @@ class RecordFilter:
         facts = [_all([*known, key]) for key in keys]
         is_rejected = Satisfiability(~self.expression, self.schema).of(facts)
         return not any(is_rejected) and all(self._satisfiability.of(facts))
+
+    def possible_partitions(
+        self, partitions: Sequence[Partition], key_partitions: int | Mapping[str, int] | None = None
+    ) -> list[Partition]:
+        """Return the partitions that can have selected rows. The arguments are those of `selects`."""
+        is_possible = self.selects(partitions, key_partitions)
+        return [key for key, possible in zip(partitions, is_possible, strict=True) if possible]
 
     def selects(
         self,

@@ -54,8 +54,7 @@ def plan_scan(
 
         filter = to_filter(filter)
         options = {**options, "filter": filter}
-        is_possible = filter.selects(keys, key_partitions)
-        keys = [key for key, possible in zip(keys, is_possible, strict=True) if possible]
+        keys = filter.possible_partitions(keys, key_partitions)
     ranges = [_range(log, start, end, isolation_level, filter) for log in open_logs(keys).values()]
     with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
     return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
