@@ -30,7 +30,6 @@ from native_log.log.reading.reader import read_rows
 from native_log.log.reading.small_parts import read_small_parts, small_parts
 from native_log.log.unbounded_range import UnboundedRange
 from native_log.prefetch import map_ahead
-from native_log.storage import LOCAL
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 AnyRange = LogRange | UnboundedRange
 
 _DIVIDING_THREADS = 64
-"""How many ranges that are not on a local disk are divided at a time."""
+"""How many ranges are divided at a time if they are not on a local disk."""
 
 SMALL_BYTES = 256 << 10
 """Arrow batches below this size are merged."""
@@ -72,7 +71,7 @@ def plan_tasks(
     """
     if options.min_partitions is None and options.max_records_per_partition is None:
         return pack_ranges(options, located.values())
-    divided = _divide(options, located.values())
+    divided = _divide(options, located.values(), _target_bytes(options, located.values()))
     cuts = {tp: [part.start_offset for part in parts[1:]] for tp, parts in zip(located, divided, strict=True)}
     ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
     if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
@@ -82,10 +81,11 @@ def plan_tasks(
 
 def pack_ranges(options: ReadOptions, ranges: Collection[AnyRange]) -> list[list[AnyRange]]:
     """Return the ranges that each task reads: parts of large ones, and several small ones."""
+    max_bytes = _target_bytes(options, ranges)
     return pack(
-        (part for parts in _divide(options, ranges) for part in parts),
+        (part for parts in _divide(options, ranges, max_bytes) for part in parts),
         lambda part: part.size_bytes + FILE_COST_BYTES * len(part.slices),
-        min(_target_bytes(options, ranges), PACK_BYTES),
+        min(max_bytes, PACK_BYTES),
     )
 
 
@@ -93,17 +93,17 @@ def _target_bytes(options: ReadOptions, ranges: Iterable[AnyRange]) -> int:
     return target_bytes((r.size_bytes for r in ranges), options.max_bytes_per_partition, available_cores())
 
 
-def _divide(options: ReadOptions, ranges: Collection[AnyRange]) -> list[Sequence[AnyRange]]:
-    """Divide each range into parts of the size for a task."""
-    max_bytes = _target_bytes(options, ranges)
+def _divide(options: ReadOptions, ranges: Collection[AnyRange], max_bytes: int) -> list[Sequence[AnyRange]]:
+    """Divide each range into parts of about `max_bytes` at most."""
     if options.view == "latest":  # the newest record of a key is known only after the whole range was read
         return [[r] for r in ranges]
 
     def parts(range: AnyRange) -> Sequence[AnyRange]:
         return range.split(max_bytes) if range.size_bytes > max_bytes else [range]
 
-    # Where to cut is looked up in the files. Those in a bucket are looked up at the same time.
-    is_local = all(part.segment.folder.storage is LOCAL for r in ranges for part in r.slices[:1])
+    # Cutting a range means looking for batch boundaries in its files. In a bucket, each lookup waits for
+    # requests, so many ranges are cut at a time.
+    is_local = all(r.is_local for r in ranges)
     return list(map(parts, ranges) if is_local else map_ahead(parts, ranges, _DIVIDING_THREADS))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.log.offset_span import OffsetSpan
+from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,11 @@ class SlicedRange:
     def size_bytes(self) -> int:
         """The number of bytes to read from .log files."""
         return sum(part.size_bytes for part in self.slices)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all segments to read are on a local disk."""
+        return all(part.segment.folder.storage is LOCAL for part in self.slices)
 
     def readable_slices(self) -> Iterator[SegmentSlice]:
         """Yield the slices to read. Damage in them may be replaced from other copies."""

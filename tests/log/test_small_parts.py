@@ -98,6 +98,6 @@ def test_an_error_comes_after_the_rows_before_it(tmp_path: Path) -> None:
 def test_large_segments_are_read_one_after_the_other(
     log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_parts, "PART_BYTES", 100)
+    monkeypatch.setattr(small_parts, "MAX_PART_BYTES", 100)
     assert small_parts.small_parts([log.range()]) is None
     assert rows(log.read(columns=COLUMNS)) == rows_of(WHOLE)

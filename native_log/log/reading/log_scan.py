@@ -35,8 +35,8 @@ class LogScan:
         ranges: the ranges of offsets.
         columns: names of RECORD_SCHEMA, and `_corrupt_record`.
         arguments: keyword arguments of LogRange.read.
-        threads: how many threads decode records. Small segments that are not on a local disk are read by more
-            threads, which wait most of the time.
+        threads: how many threads decode records. More threads read small segments that are not on a local
+            disk, because they mostly wait for requests.
     """
 
     ranges: tuple[LogRange, ...]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Sized(Protocol):
+class _HasSize(Protocol):
     """What threads read: a range or a part of one."""
 
     @property
     def size_bytes(self) -> int: ...
 
 
-Range = TypeVar("Range", bound="Sized")
+Range = TypeVar("Range", bound="_HasSize")
 
 PART_BYTES = 16 << 20
 """How many bytes of a file one thread reads before it takes the next part."""

@@ -1,7 +1,7 @@
 """Read small segments that are not on a local disk, many at a time.
 
-Almost all of the time is spent on waiting for requests. Large segments do not need this: their file fetches
-what follows while records are decoded.
+Nearly all of the time goes into waiting for requests. Large segments do not need this, because their files
+are fetched ahead while records are decoded.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from native_log.log.reading.parallel import read_parts
-from native_log.storage import LOCAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from native_log.arguments import IsolationLevel
-    from native_log.log.slices import SegmentSlice
 
-PART_BYTES = 2 << 20
-"""Up to how many bytes of a file a part has."""
+MAX_PART_BYTES = 2 << 20
+"""The size of the largest part that counts as small, in bytes of the file."""
 
 THREADS = 16
 """How many parts are read at a time."""
@@ -32,28 +30,31 @@ Part = TypeVar("Part", bound="_Divisible")
 
 
 class _Divisible(Protocol):
+    """A range whose slices can be read separately."""
+
     @property
     def isolation_level(self) -> IsolationLevel: ...
     @property
-    def slices(self) -> tuple[SegmentSlice, ...]: ...
+    def is_local(self) -> bool: ...
     @property
     def size_bytes(self) -> int: ...
     def split_slices(self) -> Sequence[_Divisible]: ...
 
 
-def small_parts(ranges: Iterable[Part]) -> list[Part] | None:
-    """Divide ranges into parts of one slice each. Those of read_committed stay whole.
+def small_parts(ranges: Sequence[Part]) -> list[Part] | None:
+    """Divide ranges into parts of one slice each. Ranges that are read_committed stay whole.
 
-    None if that is of no use: if there is one part only, if one is large, or if all are on a local disk.
+    Return None if this would not help: all ranges are on a local disk, a part is large, or there is only one.
     """
+    if all(each.is_local for each in ranges):
+        return None
     parts: list[Part] = []
     for each in ranges:
         divided = [each] if each.isolation_level == "read_committed" else each.split_slices()
-        if any(part.size_bytes > PART_BYTES for part in divided):
+        if any(part.size_bytes > MAX_PART_BYTES for part in divided):
             return None
         parts += divided  # type: ignore[arg-type]
-    is_local = all(part.segment.folder.storage is LOCAL for each in parts for part in each.slices)
-    return None if is_local or len(parts) < 2 else parts
+    return parts if len(parts) > 1 else None
 
 
 def read_small_parts(
@@ -63,7 +64,8 @@ def read_small_parts(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches that `read` yields for each part, in order: see read_parts.
 
-    The others are not begun before the first part was read, so that a few rows cost few requests.
+    The first part is read completely before the others are started, so that reading a few rows takes few
+    requests.
     """
     yield from read(parts[0])
     advance(parts[0].size_bytes)

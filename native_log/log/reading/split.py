@@ -15,7 +15,7 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from native_log.log.slices import SegmentSlice
+    from native_log.log.slices import SegmentId, SegmentSlice
     from native_log.segment.segment import LogSegment
 
 Range = TypeVar("Range", bound=SlicedRange)
@@ -59,14 +59,15 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
 def split_between_slices(range: Range) -> list[Range]:
     """Split between slices. See LogRange.split_slices."""
     parts: list[Range] = []
-    rest, taken = range, 0
-    for index, following in enumerate(range.slices):
+    start, left, earlier = range.start_offset, list(range.slices[:1]), range.earlier
+    for following in range.slices[1:]:
         offset = following.first_offset
-        if index and rest.start_offset < offset < rest.end_offset:
-            left, right = list(range.slices[taken:index]), list(range.slices[index:])
-            parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
-            rest, taken = _after_cut(rest, offset, left, right), index
-    return [*parts, rest]
+        if start < offset < range.end_offset:
+            part = replace(range, start_offset=start, end_offset=offset, slices=tuple(left), earlier=earlier)
+            parts.append(part)
+            start, left, earlier = offset, [], _earlier(part)
+        left.append(following)
+    return [*parts, replace(range, start_offset=start, slices=tuple(left), earlier=earlier)]
 
 
 def first_batches(range: Range, max_bytes: int) -> Range:
@@ -93,8 +94,14 @@ def first_batches(range: Range, max_bytes: int) -> Range:
 
 
 def _after_cut(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
-    passed = dict.fromkeys((*range.earlier, *(segment_slice.segment.id for segment_slice in left)))
-    return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
+    earlier = _earlier(replace(range, slices=tuple(left)))
+    return replace(range, start_offset=offset, slices=tuple(right), earlier=earlier)
+
+
+def _earlier(range: SlicedRange) -> tuple[SegmentId, ...]:
+    """Return the segments that are earlier for the range that follows this one: see Located."""
+    passed = dict.fromkeys((*range.earlier, *(part.segment.id for part in range.slices)))
+    return tuple(passed)[-EARLIER_SEGMENTS:]
 
 
 class _Lookups(ExitStack):
