@@ -84,8 +84,9 @@ def _measure_quickly(conf: dict[str, str]) -> None:
     os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
     folder = scratch() / "results-quick"
     _save(folder, "quick", quick.measure(corpora.make(quick.SCALE, quick.TOPICS), conf))
-    click.echo(f"\nwith {quick.SCALE:g} of the records, so that fixed costs weigh more than in RESULTS.md:\n")
-    click.echo("\n".join([*report.target_lines(load(folder)["quick"])]))
+    click.echo(f"\nWith {quick.SCALE:g} of the records, fixed costs weigh more than in RESULTS.md:\n")
+    results = load(folder)["quick"]
+    click.echo("\n".join(report.target_lines(results.measurements, results.growths)))
     _write_report(folder, folder / "RESULTS.md")
 
 

@@ -19,7 +19,7 @@ def render(stages: dict[str, Results]) -> str:
             "Written by `python -m benchmarks`. README.md describes the method and its limits.",
         ],
         _provenance(stages),
-        ["## Targets", "", *_target_lines(measurements, growths)],
+        ["## Targets", "", *target_lines(measurements, growths)],
         ["## All measurements", *_measurement_lines(measurements)],
         ["## Memory", "", *_memory_lines(growths)] if growths else [],
     ]
@@ -35,12 +35,8 @@ def _provenance(stages: dict[str, Results]) -> list[str]:
     return lines
 
 
-def target_lines(results: Results) -> Iterator[str]:
-    """Yield the table of targets for the results of one stage."""
-    return _target_lines(results.measurements, results.growths)
-
-
-def _target_lines(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
+def target_lines(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
+    """Yield the table of targets."""
     yield "| work | data | kafkalog | peer | ratio | target | |"
     yield "|---|---|--:|--:|--:|--:|---|"
     for target in TARGETS:

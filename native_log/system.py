@@ -26,8 +26,8 @@ def available_cores() -> int:
 def no_garbage_collection() -> Iterator[None]:
     """Disable the cyclic garbage collector.
 
-    Opening many logs creates millions of objects but no cycles. The collector would look at all of them again
-    and again, which takes up to a quarter of the time.
+    Opening many logs creates millions of objects but no cycles. The collector would scan them again and
+    again, which takes up to a quarter of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

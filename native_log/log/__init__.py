@@ -9,7 +9,7 @@
 | sources | where logs come from: one directory, or several places joined |
 | largest_timestamp | the largest timestamp in a segment |
 | readable_log | a log to read from |
-| unbounded_range | the records of a whole log whose end nobody has looked up yet |
+| unbounded_range | the records of a whole log whose end has not been looked up yet |
 | reading | split and decode ranges; look up timestamps; find the newest record of each key |
 | live | keep logs up to date while they are written to, and follow them |
 | producers | producer state, transactions and the last stable offset |

@@ -372,7 +372,7 @@ class ReadableLog:
 
 
 def report_missing_end(state: LogState) -> None:
-    """Log a warning, once, if the end of the log is damaged or missing."""
+    """Log a warning if the end of the log is damaged or missing, unless it was logged recently."""
     missing = state.missing_end
     if missing is not None:
         _warn_once(f"{state.path}: {missing}; run kafkalog verify for details")

@@ -1,7 +1,7 @@
-"""The records of a whole log whose end nobody has looked up yet.
+"""The records of a whole log whose end has not been looked up yet.
 
-To find the end of a log, its last segment must be read. In a bucket, that is a request for each log. A plan
-for many logs leaves it to the tasks, which read the segments anyway.
+Finding the end of a log means reading its last segment, which takes at least one request for each log in a
+bucket. A plan for many logs leaves this to the tasks, which read the segments anyway.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 class UnboundedRange(SlicedRange):
     """The records of a log from `start_offset` to the end of its files. See SlicedRange for the attributes.
 
-    Its end is that of the files as they were listed, also if they have grown since. `end_offset` is
-    MAX_OFFSET.
+    The range ends where the files ended when they were listed, even if they have grown since. Until that
+    offset is known, `end_offset` is MAX_OFFSET.
 
     Attributes:
-        snapshots: see LogListing. They tell whether the log has lost its end.
-        end_of_empty_segment: where the log ends if its last segment has no bytes; None: it has some.
+        snapshots: the newest producer snapshot, which shows whether the log has lost its end: see LogListing.
+        end_of_empty_segment: the end of the log if its last segment is empty; None if that has bytes.
     """
 
     source: DirectorySource
@@ -46,9 +46,9 @@ class UnboundedRange(SlicedRange):
 
     @classmethod
     def of(cls, source: DirectorySource, listing: LogListing) -> UnboundedRange | None:
-        """Return the records of a log that can be read without transactions ("read_uncommitted").
+        """Return the records of a whole log, to be read with the isolation level "read_uncommitted".
 
-        None if its checkpoints limit it, or say that it has lost its start.
+        Return None if the log's checkpoints set an end, or show that the start of the log is missing.
         """
         last = listing.segments[-1] if listing.segments else None
         state = source.state(listing, Tail(0 if last is None else last.size_bytes, MAX_OFFSET))
@@ -63,11 +63,11 @@ class UnboundedRange(SlicedRange):
         )
 
     def split(self, max_bytes: int) -> list[LogRange | UnboundedRange]:
-        """Split between batches, as LogRange.split. Only the last part has no known end."""
+        """Split between batches, as LogRange.split does. Only the end of the last part is unknown."""
         return _with_ends(split_by_bytes(self, max_bytes))
 
     def split_slices(self) -> list[LogRange | UnboundedRange]:
-        """Split into ranges of one slice each. Only the last part has no known end."""
+        """Split into ranges of one slice each. Only the end of the last part is unknown."""
         return _with_ends(split_between_slices(self))
 
     def bounded(self, *, fail_on_data_loss: bool) -> LogRange:
@@ -75,7 +75,7 @@ class UnboundedRange(SlicedRange):
 
         Args:
             fail_on_data_loss: whether to raise an error if the last segment was replaced or truncated.
-                Otherwise log a warning, and read what is there now.
+                Otherwise log a warning, and read up to the present end of the log.
 
         Raises:
             LogTruncatedError: see `fail_on_data_loss`.
@@ -93,7 +93,7 @@ class UnboundedRange(SlicedRange):
         return self._until(state.log_end_offset, state.end_position(last.segment))
 
     def _tail(self) -> Tail:
-        """Find the end of the last segment that has records."""
+        """Find the end of the last segment with records."""
         segment = self.slices[-1].segment
         if self.end_of_empty_segment is not None:
             return Tail(segment.size_bytes, self.end_of_empty_segment)
@@ -108,14 +108,14 @@ class UnboundedRange(SlicedRange):
                 end, limit = listed.size_bytes, self.max_batch_bytes
                 with SegmentLookup(segment, end, Window(), max_batch_bytes=limit) as lookup:
                     return lookup.find_offset(MAX_OFFSET).next_offset
-        message = f"expected {listed.log} as it was listed, or longer, found it replaced or truncated"
+        message = f"expected {listed.log} to be as it was listed, or longer, found it replaced or truncated"
         if fail_on_data_loss:
             raise LogTruncatedError(
-                f"{message}: where the log ended is not known any more; read again, or set "
-                "fail_on_data_loss=False to read what is there now",
+                f"{message}: the planned end of the log can no longer be found; read again, or set "
+                "fail_on_data_loss=False to read up to its present end",
                 path=listed.path,
             ) from error
-        logger.warning("%s: %s; what is there now is read", listed.path, message)
+        logger.warning("%s: %s; reading up to the present end of the log", listed.path, message)
         return state.log_end_offset
 
     def _until(self, end_offset: int, end_position: int) -> LogRange:
@@ -129,6 +129,6 @@ class UnboundedRange(SlicedRange):
 
 
 def _with_ends(parts: list[UnboundedRange]) -> list[LogRange | UnboundedRange]:
-    """Return the parts of a range with their ends, which only the last one does not have."""
+    """Set the ends of all parts of a range except the last."""
     *others, last = parts
     return [*(each._until(each.end_offset, each.slices[-1].end_position) for each in others), last]

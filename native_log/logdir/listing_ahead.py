@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def listed_ahead(directories: Iterable[PartitionDir]) -> Iterator[Sequence[PartitionDir]]:
-    """Yield the directories in groups. What is at URLs has been listed when its group is yielded.
+    """Yield the directories in groups. Directories at URLs have been listed by then.
 
-    The first look at each of these directories costs no request, until the next group is asked for.
+    Until the next group is requested, listing each of them once more takes no request.
     """
     by_parent: dict[Path, dict[str, PartitionDir]] = {}
     others = []

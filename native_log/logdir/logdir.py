@@ -373,8 +373,8 @@ class LogDir(InternalTables):
     def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
         """Open the logs of several partitions, by (topic, partition). Raises as `partition`.
 
-        Those at URLs are opened by many threads, which wait for requests most of the time. Folders that lie
-        side by side are listed together before.
+        Many threads open those at URLs, because they mostly wait for requests. Adjacent folders are listed
+        together first.
         """
         rest = list(keys)
         if self._is_local or len(rest) < 3:
@@ -388,14 +388,14 @@ class LogDir(InternalTables):
         return {key: opened[key] for key in rest}
 
     def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
-        """Return the records of whole logs at URLs, for which only lists are requested.
+        """Return the records of whole logs at URLs. Their folders are listed, and no segment is read.
 
         Args:
-            keys: the partitions. Those without bytes are missing in the result; the others keep this order.
+            keys: the partitions. The result keeps their order, and leaves out those without bytes.
 
         Returns:
             None if one of the logs is not at a URL, has several copies or remote segments, or is limited by
-            its checkpoints: then open the logs, and find their ranges.
+            its checkpoints. Such logs must be opened to find their ranges.
 
         Raises: as `partition`.
         """
@@ -403,9 +403,9 @@ class LogDir(InternalTables):
             return None
         wanted = list(keys)
         if wanted:
-            self.checkpoints(self._chosen(wanted[0]))  # reads once what all of them need
+            self.checkpoints(self._chosen(wanted[0]))  # reads what all of them need, before the threads do
         ranges: dict[PartitionKey, UnboundedRange] = {}
-        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # a folder may not have been listed ahead
+        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # not every folder can be listed ahead
             for group in listed_ahead(map(self._chosen, wanted)):
                 for directory, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
                     if found is None:

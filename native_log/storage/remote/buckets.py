@@ -39,9 +39,9 @@ class Bucket(Protocol):
         """Return what is in a folder. A missing one is empty."""
 
     def list_together(self, folder: str, names: Sequence[str]) -> Mapping[str, FolderContent]:
-        """Return what is in folders that are next to each other in the order of keys, by their names.
+        """Return the contents of folders that are adjacent in the order of keys, by name.
 
-        Those that are missing in the answer must be listed alone.
+        Folders that are missing in the result must be listed one by one.
         """
 
     def find(self, key: str) -> RemoteFile | None:

@@ -1,7 +1,7 @@
 """Which folders of an object store are listed together, and how the answer is divided among them.
 
-A list of all keys below some prefix needs a request for each thousand of them. A list of one folder needs at
-least one request, and the folder of a partition seldom has a thousand files.
+Listing all keys with a prefix takes one request for each thousand keys. Listing one folder takes at least one
+request, and the folder of a partition seldom has a thousand files.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ GROUP = 256
 """How many folders are listed together, and remembered until they are used."""
 
 _SHORTEST = 3
-"""Fewer adjacent folders are not worth a common list, which also has to find where the next folder begins."""
+"""The least number of adjacent folders that are listed together. The list also reads keys after the last
+folder, so it does not pay for fewer."""
 
 
 def key_order(folder: str) -> bytes:
-    """Return what folders are sorted by in the order of the keys in them."""
+    """Return the key by which folders are sorted as the keys in them are."""
     return f"{folder}/".encode()
 
 
@@ -33,8 +34,9 @@ def groups(chosen: Collection[str], existing: Iterable[str]) -> Iterator[tuple[l
         chosen: names of folders in one folder.
         existing: the names of all folders there.
 
-    Yields the names of a group, and whether to list them together: no folder that is not chosen is between
-    them in the order of keys.
+    Yields:
+        The names of each group, and whether to list its folders together: whether no other folder lies
+        between them in the order of keys.
     """
     wanted = set(chosen)
     alone: list[str] = []
@@ -58,12 +60,12 @@ def divide(names: Sequence[str], found: Iterable[tuple[str, RemoteFile]]) -> Map
 
     Args:
         names: the folders, in the order of keys.
-        found: keys from the first folder on, relative to the folder that has all of them, with their files.
-            No more of them are consumed than belong to `names`, and one.
+        found: all keys from the first folder on, relative to the parent folder, with their files. They are
+            consumed up to the first key after the last folder.
 
     Returns:
-        The content of each folder that is complete. It is empty if the keys are not in order, or begin before
-        the first folder: a few stores list them otherwise.
+        The content of each folder that has any. The result is empty if the keys are not in order, or begin
+        before the first folder, as a few stores list them.
     """
     contents: dict[str, tuple[dict[str, RemoteFile], set[str]]] = {}
     last = key_order(names[-1])

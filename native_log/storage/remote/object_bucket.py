@@ -30,7 +30,8 @@ _ATTEMPTS = 3
 """How often an answer is requested whose transfer breaks off."""
 
 _BEFORE_ALL_NAMES = "!"
-"""A list from `folder/` on would begin at `folder`, and with it at `folder-1/`."""
+"""This character sorts before all names of files. The client drops the slash at the end of `folder/`, so a
+list from there would include `folder-1/`."""
 
 
 class ObjectBucket:
@@ -72,10 +73,11 @@ class ObjectBucket:
             )
         except Exception as error:
             raise configuration_error(error, url) from None
-        # Azure lists from the first key on, and the client leaves out what is before the one that is asked
-        # for. A directory bucket (S3 Express) has no order.
-        has_order = isinstance(self._store, obstore.store.S3Store | obstore.store.GCSStore)
-        self._lists_from_keys = has_order and not url.endswith("--x-s3") and "s3_express" not in str(config)
+        # Azure always lists from the first key, and the client drops the keys before the requested one.
+        # Directory buckets (S3 Express) list keys in no particular order.
+        is_express = url.endswith("--x-s3") or any("s3_express" in name for name in config)
+        can_skip = isinstance(self._store, obstore.store.S3Store | obstore.store.GCSStore)
+        self._lists_from_keys = can_skip and not is_express
 
     def list(self, folder: str) -> FolderContent:
         """See Bucket."""

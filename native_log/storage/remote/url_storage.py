@@ -105,11 +105,11 @@ class _Listings:
             return self._folders.get(folder)
 
     def expect(self, contents: dict[str, FolderContent]) -> None:
-        """Remember what was listed ahead, and forget what has not been used of the last time."""
+        """Remember what was listed ahead, instead of what was remembered before."""
         self._ahead = contents
 
     def take_ahead(self, folder: str) -> FolderContent | None:
-        """Return, once, what was listed ahead."""
+        """Return what was listed ahead for a folder, and forget it; None if nothing was."""
         return self._ahead.pop(folder, None)
 
     def forget(self, folder: str) -> None:
@@ -146,12 +146,12 @@ class UrlStorage:
         return entries
 
     def list_ahead(self, folder: str, names: Collection[str]) -> Iterator[Sequence[str]]:
-        """Yield folders in groups, of which each has been listed with few requests.
+        """List many folders with few requests. Yield their names in groups.
 
-        Until the next group is asked for, the first `list` of a folder of this group returns what was found.
+        Until the next group is requested, the first `list` of each folder in a group returns what was found.
 
         Args:
-            folder: the folder that has all of them.
+            folder: their parent folder.
             names: their names.
         """
         bucket, key = self._locate(folder)
