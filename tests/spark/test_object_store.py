@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from kafkalog_spark import storage_options
-from native_log import LogDir
 from tests.builders.copies import batches, damage, write_copy
 from tests.builders.golden import GOLDEN, golden
 
@@ -101,29 +98,6 @@ def test_merged_replicas(spark: SparkSession, s3: S3Server, tmp_path: Path) -> N
     shutil.copytree(tmp_path, s3.root / "replicas")
     merged = spark.read.format("kafkalog").options(**hadoop_options(s3)).option("replicas", "merge")
     assert merged.load(["s3a://replicas/a", "s3a://replicas/b"]).count() == 60
-
-
-CONNECT = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-reader = spark.read.format("kafkalog").options(**{options!r})
-frame = reader.option("subscribe", "payments").load({url!r})
-counts = reader.option("view", "counts").option("subscribe", "payments").load({url!r})
-print("rows", frame.count(), counts.groupBy().sum("count").first()[0])
-spark.stop()
-"""
-
-
-@pytest.mark.connect
-def test_spark_connect(s3: S3Server, tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")
-    code = CONNECT.format(options=hadoop_options(s3), url=f"s3a://data/{BROKER}")
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=500, cwd=tmp_path
-    )
-    expected = LogDir(GOLDEN.parent / BROKER).scan("payments").count_rows()
-    assert f"rows {expected} {expected}" in run.stdout, run.stderr[-2000:]
-    assert hadoop_options(s3)["fs.s3a.secret.key"] not in run.stdout + run.stderr
 
 
 def test_wildcards(spark: SparkSession, s3: S3Server) -> None:

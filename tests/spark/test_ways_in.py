@@ -11,13 +11,18 @@ from pyspark.errors import AnalysisException
 from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
+from native_log import LogDir
+from tests.builders.golden import GOLDEN
 
 from .parity import DATA
+from .test_object_store import BROKER, hadoop_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.spark
 
@@ -127,18 +132,45 @@ spark.stop()
 """
 
 
+def run_connect(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that uses Spark Connect.
+
+    All such tests must be in this file, because all local servers of Spark Connect use the same port, and
+    the tests of one file run one after the other.
+    """
+    pytest.importorskip("grpc_status")
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=500, cwd=folder
+    )
+
+
 @pytest.mark.connect
 @pytest.mark.skipif(
     spark_version.startswith("4.0."),
     reason="Spark 4.0 rejects registering a source that it has already discovered",
 )
 def test_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")
-    run = subprocess.run(
-        [sys.executable, "-c", CONNECT.format(data=DATA)],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        cwd=tmp_path,
-    )
+    run = run_connect(CONNECT.format(data=DATA), tmp_path)
     assert "rows 137 440" in run.stdout, run.stderr[-2000:]
+
+
+CONNECT_TO_BUCKET = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+reader = spark.read.format("kafkalog").options(**{options!r})
+frame = reader.option("subscribe", "payments").load({url!r})
+counts = reader.option("view", "counts").option("subscribe", "payments").load({url!r})
+print("rows", frame.count(), counts.groupBy().sum("count").first()[0])
+spark.stop()
+"""
+
+
+@pytest.mark.connect
+@pytest.mark.object_store
+def test_spark_connect_reads_a_bucket(s3: S3Server, tmp_path: Path) -> None:
+    run = run_connect(
+        CONNECT_TO_BUCKET.format(options=hadoop_options(s3), url=f"s3a://data/{BROKER}"), tmp_path
+    )
+    expected = LogDir(GOLDEN.parent / BROKER).scan("payments").count_rows()
+    assert f"rows {expected} {expected}" in run.stdout, run.stderr[-2000:]
+    assert hadoop_options(s3)["fs.s3a.secret.key"] not in run.stdout + run.stderr
