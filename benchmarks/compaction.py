@@ -13,6 +13,7 @@ import native_log
 from benchmarks.broker import Broker
 from benchmarks.corpus import COMPACT, GIANT, SEED, Corpus, Topic, warm
 from benchmarks.jvm import KAFKA, JavaError, jars, java_tool
+from benchmarks.machine import CORES, NUMBERS_OF_CORES
 from benchmarks.memory import Growth
 from benchmarks.paths import scratch
 from benchmarks.spark import run_in_session
@@ -20,10 +21,7 @@ from benchmarks.timing import Measurement, Pass, measure_in_turn
 
 LOG_CLEANER = "Kafka's LogCleaner"
 CLEANER_SECONDS = 400
-CORES = 4
 SPARK = f"kafkalog_spark.compact, local[{CORES}]"
-SCALING = (1, 2, CORES)
-"""Numbers of cores that compact the large partition."""
 DRIVER_MEMORY = "2g"
 """Memory of the JVM, which is driver and executor with local[]. That of Python workers is measured."""
 TOPICS = (*COMPACT, GIANT, SEED)
@@ -46,7 +44,7 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
     for topic in COMPACT:
         if topic.partitions > 1:
             yield from _spark(corpus, topic, runs, conf, CORES)
-    for cores in SCALING:
+    for cores in NUMBERS_OF_CORES:
         yield from _spark(corpus, GIANT, 1, conf, cores)
     yield from _in_turn(corpus, GIANT, {LOG_CLEANER: _log_cleaner(corpus, GIANT)}, 1)
 

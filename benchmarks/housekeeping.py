@@ -13,6 +13,7 @@ import pyarrow as pa
 import native_log
 from benchmarks import many_partitions
 from benchmarks.corpus import KIB, Corpus
+from benchmarks.machine import CORES
 from benchmarks.memory import Growth, own_peak, reset_own_peak
 from benchmarks.paths import scratch
 from benchmarks.spark import run_in_session
@@ -27,7 +28,6 @@ from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt
 COMMIT = "commit a job of {tasks} tasks x {partitions} partitions"
 TASKS, PARTITIONS, JOB_BYTES = 200, 10, 1 << 30
 RETAIN = "retention, dry run"
-CORES = 4
 
 
 def measure_commits(scale: float, runs: int) -> Iterator[Measurement | Growth]:

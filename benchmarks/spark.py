@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.broker import Broker
 from benchmarks.corpus import Corpus, warm
 from benchmarks.jvm import spark_kafka_source
+from benchmarks.machine import SEVERAL_CORES
 from benchmarks.memory import Growth
 from benchmarks.timing import Measurement
 
@@ -20,7 +21,7 @@ def measure(
     runs: int,
     conf: Mapping[str, str],
     topics: Sequence[str] = TOPICS,
-    numbers_of_cores: Sequence[int] = (2, 4),
+    numbers_of_cores: Sequence[int] = SEVERAL_CORES,
 ) -> Iterator[Measurement]:
     """Run one session for each number of cores. The broker has the same files that kafkalog reads."""
     for topic in topics:

@@ -38,11 +38,14 @@ class Limit:
 
 
 TARGETS = (
-    Target(kernel.SEVEN, "small100-none", "kernel", JAVA, 2.5),
-    Target(kernel.SEVEN, "small100-lz4", "kernel", JAVA, 3),
-    Target(kernel.SEVEN, "small100-snappy", "kernel", JAVA, 3),
-    Target(kernel.SEVEN, "small100-zstd", "kernel", JAVA, 2),
-    Target(kernel.SEVEN, "small100-gzip", "kernel", JAVA, 4),
+    # Libraries limit zstd and gzip: zstd alone takes most of the time that Java takes in total.
+    Target(kernel.SEVEN, "small100-none", "kernel", JAVA, 2.2),
+    Target(kernel.SEVEN, "small100-lz4", "kernel", JAVA, 2.2),
+    Target(kernel.SEVEN, "small100-snappy", "kernel", JAVA, 2.9),
+    Target(kernel.SEVEN, "small100-zstd", "kernel", JAVA, 1.4),
+    Target(kernel.SEVEN, "small100-gzip", "kernel", JAVA, 2.3),
+    Target(kernel.SEVEN, "kb1-none", "kernel", JAVA, 1.05),
+    Target(kernel.SEVEN, "kb1-lz4", "kernel", JAVA, 1.8),
     Target(kernel.SEVEN, None, "kernel", JAVA, 1),
     Target(kernel.ONE_FILE, "small100-none", "kernel", ("aiokafka",), 10),
     Target(kernel.ONE_FILE, "small100-none", "kernel", ("kafka-python",), 150),
@@ -68,7 +71,7 @@ TARGETS = (
         for codec, ratio in (("none", 3), ("lz4", 3), ("snappy", 3), ("zstd", 1.5), ("gzip", 3))
     ),
     *(
-        Target(write.APPEND, f"small100, {codec}", "PartitionLog.append", ("kernel",), 0.8)
+        Target(write.APPEND, f"small100, {codec}", "PartitionLog.append", (write.FLOOR,), 0.9)
         for codec in ("none", "lz4")
     ),
     *(
@@ -103,11 +106,11 @@ TARGETS = (
     Target(tools.LATEST, None, tools.KAFKALOG, (tools.WINDOW,), 10),
     *(
         Target(compaction.work(topic), topic.name, "native_log.compact", (compaction.LOG_CLEANER,), ratio)
-        for topic, ratio in zip(COMPACT, (10, 8, 8, 8), strict=True)
+        for topic, ratio in zip(COMPACT, (14, 12, 8, 8), strict=True)
     ),
     *(
         Target(compaction.work(topic), topic.name, compaction.SPARK, (compaction.LOG_CLEANER,), ratio)
-        for topic, ratio in ((COMPACT[2], 8), (COMPACT[3], 8), (GIANT, 15))
+        for topic, ratio in ((COMPACT[2], 8), (COMPACT[3], 8), (GIANT, 25))
     ),
 )
 LIMITS = (

@@ -1,7 +1,7 @@
 """Measure writing: the kernel and Kafka's batch builder, PartitionLog.append, and sinks in Spark."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -12,6 +12,7 @@ from typing_extensions import Buffer
 from benchmarks.broker import Broker
 from benchmarks.corpus import CODECS, KIB, Corpus
 from benchmarks.jvm import Jvm, compile_java, spark_kafka_source
+from benchmarks.machine import SEVERAL_CORES
 from benchmarks.paths import HERE, scratch
 from benchmarks.spark import run_in_session
 from benchmarks.timing import Measurement, Pass, measure_in_turn
@@ -23,6 +24,7 @@ ENCODE = "encode to batches of 64 KB"
 APPEND = "append to a partition"
 BUILDER = "Java MemoryRecordsBuilder"
 DISK = "write and fsync of the same bytes"
+FLOOR = "encode, write and fsync"
 BATCH_BYTES = 64 * KIB
 SINK_ROWS = 4_000_000
 
@@ -74,6 +76,7 @@ def _measure_append(corpus: Corpus, source: Input, runs: int) -> Iterator[Measur
             {
                 "kernel": _kernel(records, codec),
                 DISK: _disk(records, codec),
+                FLOOR: _floor(records, codec),
                 "PartitionLog.append": _partition_log(records, codec),
             },
             size_bytes=_content_bytes(records),
@@ -94,7 +97,7 @@ def _measure_sinks(rows: int, runs: int, conf: Mapping[str, str]) -> Iterator[Me
         "log.retention.check.interval.ms": "5000",
     }
     with Broker(folder / "broker", settings, "2g") as broker:
-        for cores in (2, 4):
+        for cores in SEVERAL_CORES:
             request = {
                 "do": "sinks",
                 "cores": cores,
@@ -145,19 +148,28 @@ def _encode(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
 def _disk(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
     """Write the same bytes to one file and flush it: no log on this disk can be faster."""
     chunks = [bytes(data) for data in _encode(records, codec)]
+    return _write(records.num_rows, lambda: chunks)
+
+
+def _floor(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
+    """Encode, write to one file and flush it: no log that uses this kernel and this disk can be faster."""
+    return _write(records.num_rows, lambda: _encode(records, codec))
+
+
+def _write(rows: int, chunks: Callable[[], Iterable[Buffer]]) -> Callable[[], Pass]:
     path = scratch() / "append.bytes"
 
     def run() -> Pass:
         path.unlink(missing_ok=True)
         started = perf_counter()
         file = AppendFile(str(path))
-        for chunk in chunks:
+        for chunk in chunks():
             file.append(chunk)
         file.flush()
         file.close()
         seconds = perf_counter() - started
         path.unlink()
-        return Pass(records.num_rows, seconds, file.size_bytes)
+        return Pass(rows, seconds, file.size_bytes)
 
     return run
 
