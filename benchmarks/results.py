@@ -64,13 +64,18 @@ def machine() -> dict[str, str]:
     }
 
 
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True).stdout.strip()
+
+
 def versions() -> dict[str, str]:
     kafka = re.search(r"<kafka.version>(.*)</", KAFKA.read_text())
     java = subprocess.run([java_tool("java"), "-version"], capture_output=True, text=True).stderr
     java_version = re.search(r'version "([^"]+)', java)
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True
-    ).stdout.strip()
+    commit = _git("describe", "--always")
+    # The stages before this one have changed these files.
+    if _git("status", "--porcelain", "--", ".", ":!benchmarks/results", ":!benchmarks/RESULTS.md"):
+        commit += "-dirty"
     return {
         "kafkalog": commit or "unknown",
         "kafka": kafka[1] if kafka else "unknown",
