@@ -21,7 +21,7 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "workers", "watch"),
     *("effective_config", "policies", "outcomes", "sizes", "times"),
-    *("storage", "records", "filters", "segment", "checkpoints", "log", "messages", "internal_topics"),
+    *("storage", "records", "messages", "filters", "segment", "checkpoints", "log", "internal_topics"),
     *(
         "logdir",
         "retention",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from native_log.checkpoints.leader_epochs import EpochEntry
@@ -41,6 +42,9 @@ class RemoteSegments:
             )
             if "startOffset" in data:
                 segments[segment_id] = _segment(segment_id, data)
+            elif data["customMetadata"] is not None and segment_id in segments:
+                changed = replace(segments[segment_id], custom_metadata=data["customMetadata"])
+                segments[segment_id] = changed
             self._states[segment_id] = data["state"]
             if data["state"] == _COPIED:
                 self._finished[segment_id] = self._records
@@ -81,7 +85,12 @@ class RemoteSegments:
 def _segment(segment_id: str, data: dict[str, Any]) -> RemoteSegment:
     epochs = sorted((entry["leaderEpoch"], entry["offset"]) for entry in data["segmentLeaderEpochs"])
     span = OffsetSpan(data["startOffset"], data["endOffset"] + 1)
-    return RemoteSegment(segment_id, span, tuple(EpochEntry(*entry) for entry in epochs))
+    return RemoteSegment(
+        segment_id,
+        span,
+        tuple(EpochEntry(*entry) for entry in epochs),
+        custom_metadata=data["customMetadata"],
+    )
 
 
 def _partition(data: dict[str, object]) -> RemotePartition:

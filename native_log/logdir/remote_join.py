@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.layouts.names import PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
-    from native_log.log.tiers.tier import StoredSegments, Tier
+    from native_log.log.tiers.tier import Tier
     from native_log.policies import Gaps
     from native_log.storage import Folder
 
@@ -56,25 +56,30 @@ class RemoteJoin:
         Raises KafkaLogError, OSError.
         """
         log = LogState(self.local, (), (), Tail(0, 0), 0, 0) if self.is_alone else self.local.open()
-        stored = self.tier.segments(self.name)
-        segments = self._segments(stored, metadata)
+        named = self._named_segments(metadata)
+        stored = self.tier.segments(self.name, named or ())
+        segments = stored.known if named is None else named
+        if named is None and self.name.topic_id and self.metadata_dirs and stored.known:
+            self._warn_of_missing_metadata()
         joined = join(log, stored, segments, self.gaps, keeps_start=self.tier.keeps_log_start)
         return replace(joined, join_again=self)
 
-    def _segments(self, stored: StoredSegments, metadata: RemoteSegments | None) -> Sequence[RemoteSegment]:
-        """Return the segments that can be read, in the order in which their copies were finished."""
+    def _named_segments(self, metadata: RemoteSegments | None) -> Sequence[RemoteSegment] | None:
+        """Return the readable segments, in the order in which their copies were finished.
+
+        None if no metadata tells of the partition.
+        """
         name = self.name
         if name.topic_id is None:
-            return stored.known
+            return None
         if metadata is None:
             metadata = read_remote_segments(self.metadata_dirs)
         remote = RemotePartition(name.topic, name.partition, name.topic_id)
-        if metadata.knows(remote):
-            return metadata.readable(remote)
-        if self.metadata_dirs and stored.known:
-            logger.warning(
-                "%s-%d: no __remote_log_metadata tells which remote segments can be read, so all objects in "
-                "%s are, among which may be some that a broker was deleting",
-                *(name.topic, name.partition, self.tier.folders[name][0]),
-            )
-        return stored.known
+        return metadata.readable(remote) if metadata.knows(remote) else None
+
+    def _warn_of_missing_metadata(self) -> None:
+        logger.warning(
+            "%s-%d: no __remote_log_metadata tells which remote segments can be read, so all objects in "
+            "%s are, among which may be some that a broker was deleting",
+            *(self.name.topic, self.name.partition, self.tier.folders[self.name][0]),
+        )

@@ -96,7 +96,8 @@ class RemoteLogs:
         metadata, remote = self._read_metadata(), _remote(name)
         if not metadata.knows(remote):
             return
-        stored, known = self._tier.segments(name).logs, metadata.keys(remote)
+        readable, known = metadata.readable(remote), metadata.keys(remote)
+        stored = self._tier.segments(name, readable).logs
         for key in sorted(stored.keys() - known):
             yield Problem(
                 "orphan-object",
@@ -107,7 +108,7 @@ class RemoteLogs:
                 "it was deleted in part",
                 "No broker reads or deletes it; remove it once no broker is copying",
             )
-        for segment in metadata.readable(remote):
+        for segment in readable:
             if segment.key not in stored:
                 yield Problem(
                     "missing-object",

@@ -248,3 +248,27 @@ def test_objects_without_metadata_and_metadata_without_objects(tmp_path: Path) -
     found = remote_problems(partition)
     assert ("orphan-object", orphan.name, 0) in found
     assert ("missing-object", first.parent.name, segments[1].base_offset) in found
+
+
+def with_new_prefix(partition: TieredPartition, path: Path) -> TieredPartition:
+    """Return a copy whose tier has only the last segment below a new `key.prefix`, `other/`."""
+    copy = replace(partition, prefix="other/", copy=shutil.copytree(partition.folder, path / "copy"))
+    tier = copy.folder / "tier"
+    *_, last = sorted(tier.glob(f"pre/fix-{copy.key[0]}-*/{copy.key[1]}/*.log"))
+    folder = tier / "other" / last.parent.parent.name.removeprefix("fix-") / last.parent.name
+    folder.mkdir(parents=True)
+    for file in last.parent.glob(f"{last.stem}.*"):
+        file.rename(folder / file.name)
+    return copy
+
+
+def test_segments_from_before_a_change_of_the_key_prefix_are_found(tmp_path: Path) -> None:
+    partition = with_new_prefix(tiered("aiven-zstd-aes"), tmp_path)
+    assert as_rows(open_joined(partition).read(columns=COLUMNS)) == partition.rows()
+    assert not [kind for kind, *_ in remote_problems(partition) if kind == "missing-object"]
+
+
+def test_without_metadata_only_the_given_key_prefix_is_read(tmp_path: Path) -> None:
+    partition = with_new_prefix(tiered("aiven-zstd-aes"), tmp_path)
+    log = open_alone(partition, metadata=False)
+    assert len({each.segment.log for each in log.range().slices}) == 1

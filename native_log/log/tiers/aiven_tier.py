@@ -12,16 +12,19 @@ from native_log.log.tiers.layouts.aiven import (
     INDEX_FILES,
     LOG,
     MANIFEST,
+    object_key,
+    parse_custom_metadata,
     parse_object,
     parse_partition,
     parse_topic,
 )
 from native_log.log.tiers.tier import StoredSegments, only_folder
+from native_log.messages.reading import MessageError
 from native_log.segment.segment import LogSegment
 from native_log.storage import Folder, is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from native_log.log.tiers.layouts.aiven import Manifest
     from native_log.log.tiers.layouts.names import PartitionName
@@ -30,17 +33,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_Key = tuple[int, str]
+"""Start offset and id of a segment."""
+
 
 @dataclass(frozen=True, slots=True)
 class AivenTier:
     """Remote storage of Aiven's plugin. See Tier for the other attributes.
 
     Attributes:
+        prefix: the plugin's `key.prefix`.
         keys: the folder with private keys; None: there is none.
     """
 
     root: Folder
     folders: Mapping[PartitionName, tuple[Folder, ...]]
+    prefix: str
     keys: str | None
 
     @classmethod
@@ -49,7 +57,7 @@ class AivenTier:
 
         Args:
             root: the folder, without what `prefix` says.
-            prefix: the plugin's `key.prefix`. It may contain slashes, and need not end with one.
+            prefix: see AivenTier. It may contain slashes, and need not end with one.
             keys: see AivenTier.
 
         Raises OSError.
@@ -65,7 +73,7 @@ class AivenTier:
                 partition = parse_partition(name, number)
                 if partition is not None:
                     folders[partition] = (parent / topic / number,)
-        return cls(root, folders, keys)
+        return cls(root, folders, prefix, keys)
 
     @property
     def keeps_log_start(self) -> bool:
@@ -76,18 +84,15 @@ class AivenTier:
         """See Tier."""
         return replace(self, folders={partition: self.folders[partition]})
 
-    def segments(self, partition: PartitionName) -> StoredSegments:
+    def segments(self, partition: PartitionName, named: Sequence[RemoteSegment] = ()) -> StoredSegments:
         """See Tier. All manifests are read. If one is invalid, its segment counts as missing."""
         folder = only_folder(self, partition)
-        objects: dict[tuple[int, str], dict[str, FileEntry]] = {}
-        for entry in folder.list().values():
-            name = parse_object(entry.name)
-            if name is not None:
-                objects.setdefault(name.key, {})[name.kind] = entry
+        objects = {key: (folder, kinds) for key, kinds in _objects(folder).items()}
+        objects |= self._objects_elsewhere(partition, [each for each in named if each.key not in objects])
         storage = AivenStorage(folder.storage, self.keys)
         logs: dict[tuple[int, str], LogSegment] = {}
         known: list[tuple[int, RemoteSegment]] = []
-        for key, kinds in sorted(objects.items()):
+        for key, (place, kinds) in sorted(objects.items(), key=lambda each: each[0]):
             if not {LOG, MANIFEST} <= kinds.keys():
                 continue
             try:
@@ -95,7 +100,7 @@ class AivenTier:
             except KafkaLogError as error:
                 logger.warning("%s; the segment counts as missing", error)
                 continue
-            logs[key] = _segment(Folder(folder.path, storage), key, kinds[LOG], manifest)
+            logs[key] = _segment(Folder(place.path, storage), key, kinds[LOG], manifest)
             if manifest.segment is not None and manifest.segment.key == key:
                 known.append((manifest.finished_ms, manifest.segment))
             else:
@@ -106,6 +111,62 @@ class AivenTier:
                 )
         known.sort(key=lambda each: each[0])
         return StoredSegments(logs, tuple(segment for _, segment in known))
+
+    def _objects_elsewhere(
+        self, partition: PartitionName, named: Iterable[RemoteSegment]
+    ) -> dict[_Key, tuple[Folder, dict[str, FileEntry]]]:
+        """Return the objects of segments that were written before `key.prefix` was changed.
+
+        The metadata of a segment can say where they are (ObjectKeyFactory.key).
+        """
+        listed: dict[str, dict[_Key, dict[str, FileEntry]]] = {}
+        found = {}
+        for segment in named:
+            place = self._recorded_folder(partition, segment)
+            if place is None:
+                continue
+            if place.path not in listed:
+                try:
+                    listed[place.path] = _objects(place)
+                except FileNotFoundError:
+                    listed[place.path] = {}
+            if segment.key in listed[place.path]:
+                found[segment.key] = place, listed[place.path][segment.key]
+        return found
+
+    def _recorded_folder(self, partition: PartitionName, segment: RemoteSegment) -> Folder | None:
+        """Return the folder in which the metadata of a segment says its objects are; None: it does not."""
+        if segment.custom_metadata is None:
+            return None
+        try:
+            recorded = parse_custom_metadata(segment.custom_metadata)
+        except MessageError as error:
+            logger.warning(
+                "%s-%d: segment %s: expected Aiven's custom metadata, found something else: %s",
+                *(partition.topic, partition.partition, segment.id, error),
+            )
+            return None
+        prefix = self.prefix if recorded.prefix is None else recorded.prefix
+        key = recorded.key or object_key(partition, segment)
+        *folders, name = f"{prefix}{key}".split("/")
+        parsed = parse_object(f"{name}.{LOG}")
+        if parsed is None or parsed.key != segment.key or {"", ".", ".."} & set(folders):
+            logger.warning(
+                "%s-%d: segment %s: expected the name of its objects in the metadata, found %r",
+                *(partition.topic, partition.partition, segment.id, f"{prefix}{key}"),
+            )
+            return None
+        return self.root / "/".join(folders) if folders else self.root
+
+
+def _objects(folder: Folder) -> dict[_Key, dict[str, FileEntry]]:
+    """Return the objects in a folder by segment and kind."""
+    objects: dict[_Key, dict[str, FileEntry]] = {}
+    for entry in folder.list().values():
+        name = parse_object(entry.name)
+        if name is not None:
+            objects.setdefault(name.key, {})[name.kind] = entry
+    return objects
 
 
 def _folders(folder: Folder) -> Iterable[str]:

@@ -36,12 +36,14 @@ class RemoteSegment:
         span: the offsets of its records. If only names are known, it may end earlier.
         leader_epochs: the leader epochs of its records, and where they begin in the segment.
         is_end_known: whether `span` ends after the last record, and not just somewhere behind it.
+        custom_metadata: what the broker's plugin added (Kafka: CustomMetadata); None: nothing is known.
     """
 
     id: str
     span: OffsetSpan
     leader_epochs: tuple[EpochEntry, ...]
     is_end_known: bool = True
+    custom_metadata: bytes | None = None
 
     @property
     def key(self) -> tuple[int, str]:

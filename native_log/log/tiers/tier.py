@@ -13,7 +13,7 @@ from native_log.segment.segment import LogSegment
 from native_log.storage import is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from native_log.log.tiers.layouts.names import ObjectName, PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
@@ -56,8 +56,12 @@ class Tier(Protocol):
     def only(self, partition: PartitionName) -> Tier:
         """Return the tier with the folders of this partition only."""
 
-    def segments(self, partition: PartitionName) -> StoredSegments:
-        """List the segments of a partition. Raises KafkaLogError, OSError."""
+    def segments(self, partition: PartitionName, named: Sequence[RemoteSegment] = ()) -> StoredSegments:
+        """List the segments of a partition. Raises KafkaLogError, OSError.
+
+        Args:
+            named: segments that metadata names. It may say that their objects are elsewhere.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,9 @@ class PlainTier:
         """See Tier."""
         return replace(self, folders={partition: self.folders[partition]})
 
-    def segments(self, partition: PartitionName) -> StoredSegments:
+    def segments(self, partition: PartitionName, named: Sequence[RemoteSegment] = ()) -> StoredSegments:
         """See Tier."""
+        del named  # the names of objects are always the same
         folder = only_folder(self, partition)
         objects: dict[tuple[int, str], dict[str, FileEntry]] = {}
         for entry in folder.list().values():

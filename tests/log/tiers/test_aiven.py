@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import zstandard
 
+from native_log.log.offset_span import OffsetSpan
+from native_log.log.tiers.aiven_tier import AivenTier
 from native_log.log.tiers.layouts import aiven
-from native_log.log.tiers.layouts.aiven import ManifestError, parse_chunk_sizes, parse_manifest
+from native_log.log.tiers.layouts.aiven import ManifestError, ObjectPlace, parse_chunk_sizes, parse_manifest
 from native_log.log.tiers.layouts.names import ObjectName, PartitionName
+from native_log.log.tiers.remote_segment import RemoteSegment
+from native_log.messages.reading import MessageError
+from native_log.storage import Folder
 from tests.builders.golden_tiered import GOLDEN_TIERED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ID = "rW5ID8jhTRmbAQlqX279mw"
 SEGMENT = "lL79he8JSDutUB4lqq3A1Q"
@@ -138,3 +146,40 @@ def test_the_manifests_that_the_plugin_wrote(path: Any) -> None:
     assert parsed.chunks.positions[-1] == path.with_suffix(".log").stat().st_size
     assert parsed.segment is not None
     assert path.name.startswith(f"{parsed.segment.span.start_offset:020}-{parsed.segment.id}.")
+
+
+def tagged(*fields: tuple[int, bytes]) -> bytes:
+    return bytes([len(fields)]) + b"".join(bytes([tag, len(data)]) + data for tag, data in fields)
+
+
+def test_the_place_of_objects_in_custom_metadata() -> None:
+    size = (0, bytes.fromhex("caf84a"))
+    both = tagged(size, (1, b"\x09pre/fix-"), (2, b"\x04t/0"), (9, b"new"))
+    assert aiven.parse_custom_metadata(both) == ObjectPlace("pre/fix-", "t/0")
+    assert aiven.parse_custom_metadata(tagged(size, (1, b"\x01"), (2, b"\0"))) == ObjectPlace("", None)
+    assert aiven.parse_custom_metadata(tagged(size)) == ObjectPlace(None, None)
+    for length in range(len(both)):
+        with pytest.raises(MessageError):
+            aiven.parse_custom_metadata(both[:length])
+
+
+@pytest.mark.parametrize("key", ["../t/0/{name}", "/t/0/{name}", "t/0/x{name}", "t/0/", "t//{name}"])
+def test_a_recorded_place_outside_the_folder_is_not_used(
+    tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = PartitionName("t", 0, ID)
+    (tmp_path / "root" / f"t-{ID}" / "0").mkdir(parents=True)
+    text = key.format(name=f"{0:020}-{SEGMENT}").encode()
+    named = RemoteSegment(
+        SEGMENT, OffsetSpan(0, 9), (), custom_metadata=tagged((2, bytes([len(text) + 1]) + text))
+    )
+    tier = AivenTier.find(Folder(str(tmp_path / "root")), "", None)
+    assert not tier.segments(partition, [named]).logs
+    assert "expected the name of its objects" in caplog.text
+
+
+def test_a_recorded_place_that_is_gone_has_no_segment(tmp_path: Path) -> None:
+    (tmp_path / f"t-{ID}" / "0").mkdir(parents=True)
+    named = RemoteSegment(SEGMENT, OffsetSpan(0, 9), (), custom_metadata=tagged((1, b"\x04old")))
+    tier = AivenTier.find(Folder(str(tmp_path)), "", None)
+    assert not tier.segments(PartitionName("t", 0, ID), [named]).logs

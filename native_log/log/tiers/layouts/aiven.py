@@ -22,6 +22,7 @@ from native_log.checkpoints.leader_epochs import EpochEntry
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.tiers.layouts.names import UUID, ObjectName, PartitionName
 from native_log.log.tiers.remote_segment import RemoteSegment
+from native_log.messages.reading import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,8 @@ INDEX_FILES = {"index": "offset", "timeindex": "timestamp", "txnindex": "transac
 _TOPIC = re.compile(rf"(.+)-({UUID})")
 _PARTITION = re.compile(r"[0-9]+")
 _OBJECT = re.compile(rf"([0-9]+)-({UUID})\.(log|indexes|rsm-manifest)")
+_OBJECT_PREFIX, _OBJECT_KEY = 1, 2
+"""The fields of custom metadata (SegmentCustomMetadataField). Field 0 is the size of the objects."""
 _MOST_FILE_BYTES = 2**31 - 1
 _MOST_CHUNKS = 1 << 20
 _MOST_SIZES_BYTES = 8 * _MOST_CHUNKS
@@ -99,6 +102,19 @@ class Manifest:
     finished_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """Where the objects of a segment were put when they were written.
+
+    Attributes:
+        prefix: the plugin's `key.prefix`; None: not recorded.
+        key: the rest of their names, without the kind; None: not recorded.
+    """
+
+    prefix: str | None
+    key: str | None
+
+
 def parse_topic(name: str) -> tuple[str, str] | None:
     """Return topic and topic id in the name of a folder without the key prefix; None: no topic."""
     match = _TOPIC.fullmatch(name)
@@ -117,6 +133,32 @@ def parse_object(name: str) -> ObjectName | None:
     """Return the parts of an object's name; None if that is not the name of one."""
     match = _OBJECT.fullmatch(name)
     return ObjectName(int(match[1]), match[2], match[3]) if match else None
+
+
+def object_key(partition: PartitionName, segment: RemoteSegment) -> str:
+    """Return the name of a segment's objects, without the key prefix and the kind."""
+    topic_folder = f"{partition.topic}-{partition.topic_id}"
+    return f"{topic_folder}/{partition.partition}/{segment.span.start_offset:020}-{segment.id}"
+
+
+def parse_custom_metadata(data: bytes) -> ObjectPlace:
+    """Parse what the plugin adds to the metadata of a segment (SegmentCustomMetadataSerde).
+
+    Raises MessageError.
+    """
+    buffer, fields = Buffer(data), {}
+    for _ in range(buffer.unsigned_varint()):
+        tag = buffer.unsigned_varint()
+        fields[tag] = buffer.take(buffer.unsigned_varint())
+    return ObjectPlace(*(_compact_string(fields.get(tag)) for tag in (_OBJECT_PREFIX, _OBJECT_KEY)))
+
+
+def _compact_string(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    buffer = Buffer(data)
+    size = buffer.unsigned_varint()
+    return buffer.take(size - 1).decode(errors="replace") if size else None
 
 
 def parse_manifest(data: bytes) -> Manifest:
