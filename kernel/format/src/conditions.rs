@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 
 use crate::header::V2Header;
 use crate::record::{Record, RecordHeader};
@@ -30,9 +30,10 @@ impl RecordConditions {
             || !self.has_producer(header.producer_id)
     }
 
-    /// Whether the records of a v2 batch, decompressed, have the bytes that the patterns look for.
+    /// Whether the records of a v2 batch, decompressed, have the bytes that keys and patterns look for.
     pub fn may_match(&self, section: &[u8]) -> bool {
-        self.patterns.iter().all(|pattern| pattern.is_anchored || pattern.regex.is_match(section))
+        self.keys.as_ref().is_none_or(|keys| keys.may_be_in(section))
+            && self.patterns.iter().all(|pattern| pattern.is_anchored || pattern.regex.is_match(section))
     }
 
     /// Whether the records of this producer meet the condition on producers.
@@ -61,14 +62,21 @@ pub struct Keys {
     values: HashSet<Box<[u8]>>,
     /// The bits of the fingerprints of all keys. Nearly every other key is told apart by them.
     fingerprints: Box<[u64; FINGERPRINTS / 64]>,
+    /// Finds the bytes of any of the keys. None: they are too many or too short.
+    finder: Option<Regex>,
 }
 
 const FINGERPRINTS: usize = 1 << 16;
+/// So many keys, and no shorter ones, are found in bytes faster than the records in these bytes are read. The reference
+/// has the same limits.
+const MOST_FOUND: usize = 16;
+const LEAST_FOUND_BYTES: usize = 4;
 
 impl Keys {
     /// None is the null key.
     pub fn new(keys: impl IntoIterator<Item = Option<Vec<u8>>>) -> Self {
-        let mut set = Keys { has_null: false, values: HashSet::new(), fingerprints: Box::new([0; FINGERPRINTS / 64]) };
+        let fingerprints = Box::new([0; FINGERPRINTS / 64]);
+        let mut set = Keys { has_null: false, values: HashSet::new(), fingerprints, finder: None };
         for key in keys {
             let Some(key) = key else {
                 set.has_null = true;
@@ -78,7 +86,23 @@ impl Keys {
             set.fingerprints[bit / 64] |= 1 << (bit % 64);
             set.values.insert(key.into_boxed_slice());
         }
+        set.finder = set.compile_finder();
         set
+    }
+
+    fn compile_finder(&self) -> Option<Regex> {
+        let is_found = |key: &[u8]| key.len() >= LEAST_FOUND_BYTES;
+        let all_found = !self.has_null && self.values.iter().all(|key| is_found(key));
+        if !all_found || !(1..=MOST_FOUND).contains(&self.values.len()) {
+            return None;
+        }
+        let keys: Vec<_> = self.values.iter().map(|key| literal(key)).collect();
+        RegexBuilder::new(&keys.join("|")).unicode(false).build().ok()
+    }
+
+    /// Whether a record in these bytes may have one of the keys.
+    fn may_be_in(&self, section: &[u8]) -> bool {
+        self.finder.as_ref().is_none_or(|finder| finder.is_match(section))
     }
 
     #[inline(always)]
@@ -87,6 +111,11 @@ impl Keys {
         let bit = fingerprint(key);
         self.fingerprints[bit / 64] & (1 << (bit % 64)) != 0 && self.values.contains(key)
     }
+}
+
+/// The regular expression that these bytes match, without Unicode.
+pub fn literal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
 /// A hash of a key's length, first and last bytes.
@@ -136,5 +165,18 @@ mod tests {
     fn only_the_null_key() {
         let keys = Keys::new([None]);
         assert!(keys.contains(None) && !keys.contains(Some(b"")));
+        assert!(keys.may_be_in(b""));
+    }
+
+    #[test]
+    fn bytes_without_any_of_the_keys() {
+        let keys = Keys::new([Some(b"a+b\x00c".to_vec()), Some(b"\xff\xfe\n|".to_vec())]);
+        assert!(keys.may_be_in(b"..a+b\x00c") && keys.may_be_in(b"\xff\xfe\n|.."));
+        assert!(!keys.may_be_in(b"aab\x00c") && !keys.may_be_in(b"\xff\xfe") && !keys.may_be_in(b""));
+        for others in [vec![Some(b"abc".to_vec()), Some(b"abcd".to_vec())], vec![Some(b"abcd".to_vec()), None]] {
+            assert!(Keys::new(others).may_be_in(b"-"));
+        }
+        let many = (0..=MOST_FOUND).map(|number| Some(format!("key {number}").into_bytes()));
+        assert!(Keys::new(many.clone()).may_be_in(b"-") && !Keys::new(many.skip(1)).may_be_in(b"-"));
     }
 }

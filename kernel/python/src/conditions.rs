@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use regex::bytes::RegexBuilder;
 
-use kafka_log_format::conditions::{Keys, Pattern, RecordConditions};
+use kafka_log_format::conditions::{Keys, Pattern, RecordConditions, literal};
 
 #[pyclass(frozen, module = "native_log._kernel")]
 pub struct Conditions {
@@ -38,10 +38,9 @@ impl Conditions {
 
 fn compile(pattern: PatternArguments) -> PyResult<Pattern> {
     let PatternArguments { kind, text, fields } = pattern;
-    let literal = || text.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
     let (source, is_unicode) = match kind.as_str() {
-        "contains" => (literal(), false),
-        "prefix" => (format!("\\A{}", literal()), false),
+        "contains" => (literal(&text), false),
+        "prefix" => (format!("\\A{}", literal(&text)), false),
         "regex" => (
             String::from_utf8(text.clone())
                 .map_err(|_| PyValueError::new_err("expected a regular expression in UTF-8, found other bytes"))?,

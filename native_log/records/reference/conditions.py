@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from native_log.records.reference.record import Record
 
 NO_PRODUCER = -1
+_MOST_FOUND = 16
+_LEAST_FOUND_BYTES = 4
+"""So many keys, and no shorter ones, are looked for in the bytes of a batch before its records are read. The
+kernel has the same limits."""
 
 
 class Conditions:
@@ -26,6 +30,7 @@ class Conditions:
         self._max_timestamp_ms = 2**63 - 1 if highest is None else highest
         self._producer_ids = conditions.producer_ids
         self._keys = None if conditions.keys is None else frozenset(conditions.keys)
+        self._found_keys = self._keys_to_find()
         self._texts = [pattern.text for pattern in conditions.patterns if pattern.kind == "contains"]
         self._patterns = [(_compile(pattern), pattern.fields) for pattern in conditions.patterns]
 
@@ -42,7 +47,9 @@ class Conditions:
 
     def may_match(self, section: bytes) -> bool:
         """Return whether the records of a batch of magic 2, decompressed, have the bytes to look for."""
-        return all(text in section for text in self._texts)
+        return all(text in section for text in self._texts) and (
+            not self._found_keys or any(key in section for key in self._found_keys)
+        )
 
     def matches(self, record: Record, header: BatchHeader) -> bool:
         """Return whether a record of a batch that is not skipped meets the conditions."""
@@ -57,6 +64,12 @@ class Conditions:
                 for regex, fields in self._patterns
             )
         )
+
+    def _keys_to_find(self) -> list[bytes]:
+        """Return the keys of which a batch must contain one; none if they are too many or too short."""
+        keys = [key for key in self._keys or () if key is not None and len(key) >= _LEAST_FOUND_BYTES]
+        all_found = self._keys is not None and len(keys) == len(self._keys)
+        return keys if all_found and len(keys) <= _MOST_FOUND else []
 
     def _has_producer(self, producer_id: int) -> bool:
         return self._producer_ids is None or producer_id in self._producer_ids
