@@ -29,6 +29,9 @@ class ArrowBatch:
 class Conditions:
     def __init__(self, conditions: RecordConditions) -> None: ...
 
+class DamageSkipper:
+    def __init__(self, end: int, has_whole_file: bool, *, leaves_newer: bool = False) -> None: ...
+
 class Bytes:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -61,6 +64,7 @@ def check_file(
     max_bytes: int,
     max_batch_bytes: int = ...,
     order: OffsetOrder | None = None,
+    skipper: DamageSkipper | None = None,
 ) -> Checked: ...
 def divide_file(
     descriptor: int,

@@ -12,7 +12,7 @@ from native_log.segment.scan import int64s
 from native_log.sizes import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -30,20 +30,26 @@ _SERVED = (
 DOUBT = "Compaction may have removed them, or segments are missing: the policy of the topic is unknown here"
 
 
-def gaps_between(batches: pa.RecordBatch, expected: int) -> Iterator[tuple[OffsetSpan, int]]:
+def gaps_between(
+    batches: pa.RecordBatch, expected: int, damaged: Sequence[DamagedRange] = ()
+) -> Iterator[tuple[OffsetSpan, int]]:
     """Yield the offsets between batches (BATCH_SCHEMA), each with the position of the batch after them.
 
     Args:
         batches: at least one batch.
         expected: the offset that should come first.
+        damaged: the damaged ranges before the last batch. They may have held the offsets before the next one.
     """
+    after_damage = {each.end_position for each in damaged}
     bases, lasts = int64s(batches, "baseOffset"), int64s(batches, "lastOffset")
     is_known = batches.column("baseOffset").is_valid() if batches.column("baseOffset").null_count else None
     # A chunk has few batches, so this loop takes less time than calls of Arrow's functions.
     for index, first in enumerate(bases):
         # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
         if first > expected and (is_known is None or is_known[index].as_py()):
-            yield OffsetSpan(expected, first), int64s(batches, "position")[index]
+            position = int64s(batches, "position")[index]
+            if position not in after_damage:
+                yield OffsetSpan(expected, first), position
         expected = lasts[index] + 1
 
 
@@ -107,10 +113,10 @@ class GapCheck:
         self._ends_damaged = False
         self._expected = max(self._expected, base_offset)
 
-    def take(self, batches: pa.RecordBatch) -> None:
-        """Check the next valid batches (BATCH_SCHEMA) of the segment."""
+    def take(self, batches: pa.RecordBatch, damaged: Sequence[DamagedRange]) -> None:
+        """Check the next valid batches (BATCH_SCHEMA) of the segment, and the damage before the last one."""
         if self._gaps is not Gaps.COMPACTED:
-            for gap, position in gaps_between(batches, self._expected):
+            for gap, position in gaps_between(batches, self._expected, damaged):
                 self._count(OffsetSpan(max(self._expected, gap.start_offset), gap.end_offset), position)
         self._expected = max(self._expected, int64s(batches, "lastOffset")[batches.num_rows - 1] + 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.scan import BATCH_COLUMNS, int64s, scan_file
+from native_log.segment.scan import BATCH_COLUMNS, check_batches, int64s, scan_file
 from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
@@ -132,9 +132,10 @@ class _TailScanner:
         previous_end, previous_batch, damage_position = next_offset, last_batch, None
         largest_ms: int | None = -1 if position == 0 else None
         order = self.segment.offset_order(self.file, next_offset)
+        batches = self._scan_from(position, order)
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
-            for scanned in self._scan_from(position, order):
+            for scanned in batches:
                 count = scanned.batches.num_rows
                 if indexed_offset is not None and not self._matches(scanned, position, indexed_offset):
                     return None
@@ -164,7 +165,8 @@ class _TailScanner:
             following = self.search.find(suspect, order) if is_damaged else None
             if following is None:
                 break
-            position, largest_ms = following.position, None
+            largest_ms = None
+            batches = self._scan_after_damage(following.position, order)
         if next_offset is None:
             return None
         if scanned.status == "damaged":
@@ -193,6 +195,18 @@ class _TailScanner:
             max_batch_bytes=self.max_batch_bytes,
             order=order,
             columns=BATCH_COLUMNS,
+        )
+
+    def _scan_after_damage(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
+        """Scan on, where there may be thousands of damaged ranges: many of them are skipped in one step."""
+        if not self.file.has_all_bytes:
+            return self._scan_from(position, order)
+        return check_batches(
+            self.file,
+            position,
+            max_batch_bytes=self.max_batch_bytes,
+            order=order,
+            skipper=self.search.skipper,
         )
 
     def _matches(self, scanned: Scanned, position: int, indexed_offset: int) -> bool:

@@ -136,7 +136,7 @@ def _read_segments(
         while held_bytes < _BYTES_AHEAD and (part := next(parts, None)) is not None:
             advance(0)
             ahead.append(part)
-            rows = 1 if isinstance(part, DamagedRange) else part.batches.num_rows
+            rows = 1 if isinstance(part, DamagedRange) else part.batches.num_rows + len(part.damaged)
             held_bytes += _PART_BYTES + _ROW_BYTES * rows
         return chain(ahead, parts)
 
@@ -196,7 +196,8 @@ class _SegmentCheck:
                 before = lasts[index - 1] if index else self.previous
                 self._check_records(file, row(batches, index), before)
         self.previous = lasts[-1]
-        self.gaps.take(batches)
+        self.damaged += part.damaged
+        self.gaps.take(batches, part.damaged)
         self.problems += self.epochs.take(file.path, batches)
         end = positions[-1] + int32s(batches, "sizeInBytes")[-1]
         self.advance(end - self.position)

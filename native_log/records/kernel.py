@@ -27,6 +27,7 @@ rewrite = kernel.rewrite
 rewrite_file = kernel.rewrite_file
 merge = kernel.merge
 Conditions = kernel.Conditions
+DamageSkipper = kernel.DamageSkipper
 BatchHeaders = kernel.BatchHeaders
 KeyBuckets = kernel.KeyBuckets
 OffsetMap = kernel.OffsetMap

@@ -60,6 +60,9 @@ class DecodeOptions(InputOptions):
     """The value of the column `segment`: the name of the .log file."""
     conditions: Any = None
     """A `Conditions` of the same implementation: drop records that do not meet them. None: there are none."""
+    skipper: Any = None
+    """A `DamageSkipper` of the same implementation: continue after damage if the next batch is near, and CRCs
+    and order are checked. None: stop at damage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
@@ -79,6 +81,11 @@ class Damage:
     """One line: what was expected, what was found."""
 
 
+SkippedDamage = tuple[int, int, int, int, str, str]
+"""Position and end (exclusive) of damaged bytes; the offset after the batches before them; the first offset
+of the batch after them; message and kind of the damage."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """Result of one call of `decode` or `decode_file`."""
@@ -97,6 +104,8 @@ class Decoded:
     needed_bytes: int
     """With "partial": the number of bytes from `position` on that the next call needs. Else 0."""
     damage: Damage | None
+    skipped: Sequence[SkippedDamage] = ()
+    """The damage after which the call continued, in order (DecodeOptions.skipper)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,8 @@ class Checked(Scanned):
 
     invalid_records: list[int]
     """Positions of the batches with a right CRC whose records are invalid; empty if they were not checked."""
+    skipped: Sequence[SkippedDamage] = ()
+    """As in Decoded."""
 
 
 @dataclass(frozen=True, slots=True)

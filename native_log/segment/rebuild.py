@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.records import MAX_BATCH_BYTES, Checked, Damage, OffsetOrder, scan
-from native_log.segment.damage import crc_damage, damage_of, damaged_range
+from native_log.segment.damage import DamagedRange, crc_damage, damage_of, damaged_range
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
@@ -140,15 +139,17 @@ def rebuild(
 
 @dataclass(frozen=True, slots=True)
 class ValidBatches:
-    """Consecutive valid batches of a segment.
+    """Valid batches of a segment.
 
     Attributes:
         batches: rows of BATCH_SCHEMA; at least one.
         invalid_records: positions of batches whose records may be invalid: see `check_file`.
+        damaged: the damaged ranges before the last batch, by position.
     """
 
     batches: pa.RecordBatch
     invalid_records: Sequence[int]
+    damaged: Sequence[DamagedRange]
 
 
 def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRange]:
@@ -161,19 +162,26 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
     """
     base, position = segment.base_offset, 0
     with segment.open() as file:
-        search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES)
+        search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES, leaves_newer=True)
         order = segment.offset_order(file)
         while position < file.size_bytes:
             damage = None
             for checked in _check(file, position, order, check_records=True, search=search):
                 batches, damage = _valid_batches(checked.batches, base)
+                skipped = [DamagedRange(file.path, *each) for each in checked.skipped]
+                if damage is not None:
+                    skipped = [each for each in skipped if each.position < damage.position]
                 if batches.num_rows:
-                    yield ValidBatches(batches, checked.invalid_records)
                     last = batches.num_rows - 1
                     position = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
                     order = order.after(int64s(batches, "lastOffset")[last] + 1)
+                    before_last = [each for each in skipped if each.position < position]
+                    yield ValidBatches(batches, checked.invalid_records, before_last)
+                    skipped = skipped[len(before_last) :]
+                yield from skipped
                 if damage is not None:
                     break
+                position = checked.position
             if damage is None and position < file.size_bytes:
                 damage = damage_of(checked, file.size_bytes)
             if damage is not None:
@@ -208,7 +216,10 @@ def _check(
 ) -> Iterator[Checked]:
     """Check batches from `position` on. The records of a batch of a newer magic count as invalid."""
     while True:
-        for checked in check_batches(file, position, check_records=check_records, order=order, search=search):
+        skipper = None if search is None else search.skipper
+        for checked in check_batches(
+            file, position, check_records=check_records, order=order, search=search, skipper=skipper
+        ):
             newer = None
             if checked.damage is not None and checked.damage.kind == "magic":
                 newer = _scan_newer_magic(file, checked.position)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.records import Checked
+    from native_log.records import Checked, DamageSkipper
     from native_log.segment.search import BatchSearch
     from native_log.storage import DataFile, Window
 
@@ -109,20 +109,23 @@ def check_batches(
     position: int,
     *,
     check_records: bool = False,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
     search: BatchSearch | None = None,
+    skipper: DamageSkipper | None = None,
 ) -> Iterator[Checked]:
     """Check the CRCs and, if `check_records`, the records of all batches of a file from `position` on.
 
-    A batch may have any size.
-
     Yields:
         Some batches each; see `scan_file` for the status. After a batch with a wrong CRC, which is the last
-        of its Checked, the check continues.
+        of its Checked, the check continues. With a skipper, it also continues after other damage, and leaves
+        out batches with a wrong CRC, where the next batch is near (Checked.skipped).
 
     Args:
+        max_batch_bytes: a batch that claims more bytes is damaged; by default, it may have any size.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
         search: see BatchCursor.
+        skipper: that of a BatchSearch; None: the check ends at damage.
     """
     end = file.size_bytes
     cursor = BatchCursor(file, position, end, order, search=search)
@@ -132,12 +135,15 @@ def check_batches(
             check_records=check_records,
             max_rows=_MAX_CHECKED,
             max_bytes=_CHECK_BYTES,
-            max_batch_bytes=MAX_BATCH_BYTES,
+            max_batch_bytes=max_batch_bytes,
             order=cursor.order,
+            skipper=skipper,
         )
         stop = cursor.stop(end)
-        checked = file.read_by(check, cursor.position, stop)
-        yield cursor.advance(checked, stop - cursor.position)
+        checked = cursor.advance(file.read_by(check, cursor.position, stop), stop - cursor.position)
+        if search is not None and checked.skipped:
+            search.restart()
+        yield checked
         if not cursor.has_more:
             return
 

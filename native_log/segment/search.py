@@ -6,7 +6,7 @@ import struct
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from native_log.records import Damage, DecodeOptions, decode, find_batch
+from native_log.records import Damage, DamageSkipper, DecodeOptions, decode, find_batch
 from native_log.records.range_checksums import RangeChecksums
 from native_log.storage import Window
 
@@ -71,14 +71,16 @@ class BatchSearch:
         file: the .log file.
         end: where the batches end, exclusive.
         max_batch_bytes: a batch that claims more bytes is not valid.
+        leaves_newer: see DamageSkipper.
         chunk_bytes: how much a reader may read at once; None: there was no damage yet. It grows while
             batches are valid, so that bytes are not read again after each of many damaged ranges.
     """
 
-    def __init__(self, file: DataFile, end: int, max_batch_bytes: int) -> None:
+    def __init__(self, file: DataFile, end: int, max_batch_bytes: int, *, leaves_newer: bool = False) -> None:
         self.file = file
         self.end = end
         self.max_batch_bytes = max_batch_bytes
+        self.leaves_newer = leaves_newer
         self.chunk_bytes: int | None = None
         self._near, self._far = Window(NEAR_BYTES), Window(SEARCH_BYTES)
         self._unchecked_bytes = _UNCHECKED_FACTOR * end
@@ -158,6 +160,11 @@ class BatchSearch:
                 f"{_UNCHECKED_FACTOR} times the time that the file should"
             )
         return Damage("crc", position, claim.size_bytes, claim.offset, reason)
+
+    @cached_property
+    def skipper(self) -> DamageSkipper:
+        """What continues after damage within a call of the kernel, by the rules of `segment.damage`."""
+        return DamageSkipper(self.end, self.file.has_all_bytes, leaves_newer=self.leaves_newer)
 
     def restart(self) -> None:
         """Let the next chunk be small, because a reader found damage."""

@@ -70,6 +70,11 @@ class AnonymousFile(DataFile):
         """Put the bytes from `position` to before `end`, both in the file, into memory. Raises OSError."""
 
     @property
+    def has_all_bytes(self) -> bool:
+        """See DataFile: only some of them are in memory."""
+        return False
+
+    @property
     def step_bytes(self) -> int:
         """See DataFile: what is read in one step must fit into memory."""
         return _STEP_BYTES

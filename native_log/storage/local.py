@@ -103,6 +103,11 @@ class DataFile:
         return self._descriptor
 
     @property
+    def has_all_bytes(self) -> bool:
+        """Whether all bytes of the file can be read by its descriptor, not just those of `read_by`."""
+        return True
+
+    @property
     def step_bytes(self) -> int:
         """How many bytes a loop over the file should read in one step, at most, unless a batch needs more."""
         return sys.maxsize

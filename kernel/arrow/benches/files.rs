@@ -94,6 +94,7 @@ fn decoded(file: &File, max_bytes: Option<usize>, max_rows: Option<usize>) -> us
             check_crcs: true,
             max_batch_bytes: MAX_BATCH_BYTES,
             control: false,
+            skipper: None,
         };
         let (records, stopped) =
             decode_file(file, size.min(position + CALL_BYTES), &COLUMNS, CONSTANTS, &options).expect("a file");

@@ -9,9 +9,10 @@ use crate::common_records::CommonRecords;
 use crate::decode::{Options, decode};
 use crate::order::Order;
 use crate::record::{Record, RecordHeader};
-use crate::scan::{self, BatchRow, scan_file};
+use crate::scan::{self, BatchRow, Scanned, scan_file};
 use crate::selection::Selection;
 use crate::sink::{BatchValues, RecordSink};
+use crate::skip::{Skipped, Skipper};
 use crate::status::{Status, Stopped};
 
 /// How much of a file is read at a time. A call that soon ends at damage must not read much more than it uses. The larger
@@ -31,13 +32,16 @@ pub struct Checked {
     pub stopped: Stopped,
     /// Positions of the batches with a right CRC whose records are invalid.
     pub invalid_records: Vec<i64>,
+    /// The damage after which the check continued.
+    pub skipped: Vec<Skipped>,
 }
 
 /// Scans a file from `position` to `end` and checks the CRC of each batch and, if `check_records`, its records. Stops with
 /// Limit after a batch with a wrong CRC, after `max_rows` batches, and after batches of `max_bytes` bytes or more.
 ///
 /// Records are invalid if they cannot be decoded, or if their offsets do not increase from the base offset of their batch to
-/// its last offset, after those of the batch before. Fails with UnexpectedEof if the file ends before `end`.
+/// its last offset, after those of the batch before. With a `skipper` and an order, the check continues after damage if the
+/// next batch is near. Fails with UnexpectedEof if the file ends before `end`.
 pub fn check_file(
     file: &File,
     position: i64,
@@ -45,9 +49,11 @@ pub fn check_file(
     check_records: bool,
     limits: &Limits,
     order: Option<Order>,
+    skipper: Option<&Skipper>,
 ) -> io::Result<Checked> {
     let &Limits { max_rows, max_bytes, max_batch_bytes } = limits;
-    let options = scan::Options { base_position: position, check_crcs: true, max_rows, max_batch_bytes, order };
+    let base_position = position;
+    let options = scan::Options { base_position, check_crcs: true, max_rows, max_batch_bytes, order, skipper };
     let mut previous = order.map_or(-1, |order| order.next_offset().wrapping_sub(1));
     let (mut invalid_records, mut bytes) = (Vec::new(), 0);
     let is_last = |row: &BatchRow, rest: &[u8]| {
@@ -60,8 +66,9 @@ pub fn check_file(
         bytes += batch.len() as u64;
         !is_valid || bytes >= max_bytes
     };
-    let (rows, stopped) = with_chunk(|chunk| scan_file(file, end, options, chunk, CHUNK_BYTES, is_last))?;
-    Ok(Checked { rows, stopped, invalid_records })
+    let scanned = with_chunk(|chunk| scan_file(file, end, options, chunk, CHUNK_BYTES, is_last))?;
+    let Scanned { rows, skipped, stopped } = scanned;
+    Ok(Checked { rows, stopped, invalid_records, skipped })
 }
 
 fn has_valid_records(row: &BatchRow, batch: &[u8], previous: i64, max_batch_bytes: usize) -> bool {
@@ -75,6 +82,7 @@ fn has_valid_records(row: &BatchRow, batch: &[u8], previous: i64, max_batch_byte
         check_crcs: false,
         max_batch_bytes,
         control: true,
+        skipper: None,
     };
     // The offset of a wrapper is that of its last message.
     let least = row.base_offset.unwrap_or(i64::MIN);

@@ -19,67 +19,78 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// plus the CRC of all bytes before its start times x^8 for each byte of the range.
 pub struct RangeCrcs<'a> {
     bytes: &'a [u8],
-    crc: fn(&[u8]) -> u32,
-    polynomial: u32,
-    /// x^8, x^16, x^32 ...: the factors for 1, 2, 4 ... bytes.
-    powers: [u32; usize::BITS as usize],
+    kind: &'static Kind,
     /// The checksums of the first 0, STEP, 2 * STEP ... bytes, as far as they were needed.
     prefixes: Vec<u32>,
 }
 
 const STEP: usize = 256;
 
+/// A checksum.
+pub struct Kind {
+    pub of: fn(&[u8]) -> u32,
+    /// The lowest bit is the coefficient of x^31.
+    polynomial: u32,
+    /// x^8, x^16, x^32 ...: the factors for 1, 2, 4 ... bytes.
+    powers: [u32; u64::BITS as usize],
+}
+
+pub static CRC32C: Kind = Kind::new(crc32c, 0x82f6_3b78);
+pub static CRC32: Kind = Kind::new(crc32, 0xedb8_8320);
+
+impl Kind {
+    const fn new(of: fn(&[u8]) -> u32, polynomial: u32) -> Self {
+        let (mut powers, mut power, mut index) = ([0; u64::BITS as usize], 1 << (31 - 8), 0);
+        while index < powers.len() {
+            powers[index] = power;
+            power = product(power, power, polynomial);
+            index += 1;
+        }
+        Kind { of, polynomial, powers }
+    }
+
+    /// The checksum of some bytes before others, of which there are `bytes`: it plus the checksum of the others is that of all.
+    pub fn shifted(&self, crc: u32, bytes: u64) -> u32 {
+        let powers = self.powers.iter().enumerate().filter(|(bit, _)| bytes >> bit & 1 != 0);
+        powers.fold(crc, |crc, (_, &power)| product(crc, power, self.polynomial))
+    }
+}
+
 impl<'a> RangeCrcs<'a> {
     pub fn crc32c(bytes: &'a [u8]) -> Self {
-        Self::new(bytes, crc32c, 0x82f6_3b78)
+        RangeCrcs { bytes, kind: &CRC32C, prefixes: vec![0] }
     }
 
     pub fn crc32(bytes: &'a [u8]) -> Self {
-        Self::new(bytes, crc32, 0xedb8_8320)
-    }
-
-    /// The lowest bit of `polynomial` is the coefficient of x^31.
-    fn new(bytes: &'a [u8], crc: fn(&[u8]) -> u32, polynomial: u32) -> Self {
-        let mut power = 1 << (31 - 8);
-        let powers = std::array::from_fn(|_| {
-            let this = power;
-            power = product(power, power, polynomial);
-            this
-        });
-        RangeCrcs { bytes, crc, polynomial, powers, prefixes: vec![0] }
+        RangeCrcs { bytes, kind: &CRC32, prefixes: vec![0] }
     }
 
     /// The checksum of the bytes in `range`.
     pub fn of(&mut self, range: std::ops::Range<usize>) -> u32 {
         if range.len() <= 2 * STEP {
-            return (self.crc)(&self.bytes[range]);
+            return (self.kind.of)(&self.bytes[range]);
         }
         let (start, end) = (self.before(range.start), self.before(range.end));
-        self.shifted(start, range.len()) ^ end
+        self.kind.shifted(start, range.len() as u64) ^ end
     }
 
     /// The checksum of all bytes before `end`.
     fn before(&mut self, end: usize) -> u32 {
         let steps = end / STEP;
         for step in self.prefixes.len()..=steps {
-            let crc = (self.crc)(&self.bytes[(step - 1) * STEP..step * STEP]);
-            self.prefixes.push(self.shifted(self.prefixes[step - 1], STEP) ^ crc);
+            let crc = (self.kind.of)(&self.bytes[(step - 1) * STEP..step * STEP]);
+            self.prefixes.push(self.kind.shifted(self.prefixes[step - 1], STEP as u64) ^ crc);
         }
         let rest = &self.bytes[steps * STEP..end];
-        self.shifted(self.prefixes[steps], rest.len()) ^ (self.crc)(rest)
-    }
-
-    /// The checksum times x^8 for each of `bytes` bytes.
-    fn shifted(&self, crc: u32, bytes: usize) -> u32 {
-        let powers = self.powers.iter().enumerate().filter(|(bit, _)| bytes >> bit & 1 != 0);
-        powers.fold(crc, |crc, (_, &power)| product(crc, power, self.polynomial))
+        self.kind.shifted(self.prefixes[steps], rest.len() as u64) ^ (self.kind.of)(rest)
     }
 }
 
 /// The product of two polynomials modulo a third one. The lowest bit is the coefficient of x^31.
-fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
-    let mut product = 0;
-    for bit in (0..u32::BITS).rev() {
+const fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
+    let (mut product, mut bit) = (0, u32::BITS);
+    while bit > 0 {
+        bit -= 1;
         product ^= b & (a >> bit & 1).wrapping_neg();
         b = b >> 1 ^ polynomial & (b & 1).wrapping_neg();
     }

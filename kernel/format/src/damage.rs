@@ -68,3 +68,9 @@ pub struct Damage {
     /// The offset in the header.
     pub offset: i64,
 }
+
+impl Damage {
+    pub fn kind(&self) -> Kind {
+        self.fault.kind
+    }
+}

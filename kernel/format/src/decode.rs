@@ -12,6 +12,7 @@ use crate::legacy;
 use crate::order::{Claim, Order};
 use crate::selection::{OffsetRange, Selection};
 use crate::sink::{BatchValues, RecordSink};
+use crate::skip::{Claimed, Skipper};
 use crate::status::{Status, Stopped};
 use crate::v2;
 
@@ -33,6 +34,8 @@ pub struct Options<'a> {
     pub max_batch_bytes: usize,
     /// Whether to read control records too.
     pub control: bool,
+    /// Some: continue after damage if the next batch is near. CRCs and order must be checked.
+    pub skipper: Option<&'a Skipper>,
 }
 
 /// How a batch was used.
@@ -83,6 +86,8 @@ struct Decoder<'a, S> {
     order: Option<Order<'a>>,
     /// Whether the sink was informed about the size of the first batch.
     expected: bool,
+    /// Whether this call has skipped damage.
+    has_skipped: bool,
 }
 
 impl<'a, S: RecordSink> Decoder<'a, S> {
@@ -96,6 +101,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             next_offset: None,
             order: options.order,
             expected: false,
+            has_skipped: false,
         }
     }
 
@@ -144,8 +150,11 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
                 Next::Zeros => return stopped(Status::Zeros, 0, None),
                 Next::Partial { needed } => return stopped(Status::Partial, needed, None),
                 Next::Damaged { fault, size_bytes, offset } => {
-                    let damage = Damage { fault, position, size_bytes, offset };
-                    return stopped(Status::Damaged, 0, Some(damage));
+                    match self.skip(Damage { fault, position, size_bytes, offset }, &buffer[at..]) {
+                        Ok(bytes) => at += bytes,
+                        Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
+                    }
+                    continue;
                 }
             };
             match self.batch(&prefix, &buffer[at..], position) {
@@ -162,12 +171,46 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
                 Err(Stop::Fault(fault)) => {
                     self.sink.discard_batch();
                     let size_bytes = prefix.total as i64;
-                    let damage = Damage { fault, position, size_bytes, offset: prefix.offset };
-                    return stopped(Status::Damaged, 0, Some(damage));
+                    match self.skip(Damage { fault, position, size_bytes, offset: prefix.offset }, &buffer[at..]) {
+                        Ok(bytes) => at += bytes,
+                        Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
+                    }
+                    continue;
                 }
             }
             at += prefix.total;
         }
+    }
+
+    /// What skips damage here, and what is known of the offsets. The caller decides about damage after the last offset that
+    /// is of interest.
+    fn skipper(&self) -> Option<(&'a Skipper, Order<'a>)> {
+        let Options { skipper, check_crcs, selection, .. } = self.options;
+        let (skipper, order) = skipper.filter(|_| *check_crcs).zip(self.order)?;
+        let is_past = selection.end_offset.is_some_and(|end| order.next_offset() >= end);
+        (!is_past).then_some((skipper, order))
+    }
+
+    /// The bytes of the batch with which `rest` begins; None if some of them are missing.
+    fn whole_batch<'b>(&self, prefix: &Prefix, rest: &'b [u8], position: i64) -> Result<Option<&'b [u8]>, Stop> {
+        if let Some((skipper, order)) = self.skipper() {
+            match skipper.claimed(prefix, rest, position, &order) {
+                Claimed::False(fault) => return Err(Stop::Fault(fault)),
+                // The caller must decide, and continues from here.
+                Claimed::Unknown if self.has_skipped => return Err(Stop::Full),
+                Claimed::Unknown | Claimed::Trusted => {}
+            }
+        }
+        Ok(rest.get(..prefix.total))
+    }
+
+    /// Skips damage, and returns how many bytes that are. Returns the damage if the caller must find the next batch.
+    fn skip(&mut self, damage: Damage, rest: &[u8]) -> Result<usize, Damage> {
+        let Some((skipper, order)) = self.skipper() else { return Err(damage) };
+        let (skipped, bytes) = skipper.skip(damage, rest, &order, self.options.max_batch_bytes)?;
+        self.sink.skipped(skipped);
+        self.has_skipped = true;
+        Ok(bytes)
     }
 
     /// Records that a batch was used or skipped.
@@ -195,13 +238,13 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             return Ok(Used::Partial { needed: prefix.header_bytes() });
         }
         match rest.first_chunk::<V2_HEADER>() {
-            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix.total, rest, position),
-            _ => self.legacy_batch(LegacyHeader::parse(rest), prefix.total, rest, position),
+            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix, rest, position),
+            _ => self.legacy_batch(LegacyHeader::parse(rest), prefix, rest, position),
         }
     }
 
-    fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
-        let options = self.options;
+    fn v2_batch(&mut self, header: V2Header, prefix: &Prefix, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        let (options, total) = (self.options, prefix.total);
         // The next offset follows the last offset of the header, even if compaction has removed the last record.
         let next_offset = header.last_offset().wrapping_add(1);
         if let Some(order) = &self.order {
@@ -216,7 +259,9 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         if without_rows && !options.check_crcs {
             return Ok(Used::Skipped { next_offset });
         }
-        let Some(batch) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        let Some(batch) = self.whole_batch(prefix, rest, position)? else {
+            return Ok(Used::Partial { needed: total });
+        };
         if options.check_crcs {
             header.check_crc(batch)?;
         }
@@ -247,15 +292,23 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         Ok(Used::Records { next_offset })
     }
 
-    fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
-        let options = self.options;
+    fn legacy_batch(
+        &mut self,
+        header: LegacyHeader,
+        prefix: &Prefix,
+        rest: &[u8],
+        position: i64,
+    ) -> Result<Used, Stop> {
+        let (options, total) = (self.options, prefix.total);
         if let Some(order) = self.order.as_ref().filter(|_| !header.lacks_offset()) {
             order.check(&Claim { first: header.offset, last: header.offset, rest, total, position })?;
         }
         if options.selection.skips_legacy(&header) {
             return Ok(Used::Skipped { next_offset: header.offset.wrapping_add(1) });
         }
-        let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        let Some(message) = self.whole_batch(prefix, rest, position)? else {
+            return Ok(Used::Partial { needed: total });
+        };
         let (batch_offset, last_offset) = if header.is_wrapper() {
             self.wrapper(&header, message)?
         } else {

@@ -201,6 +201,11 @@ impl V2Header {
     pub fn check_crc(&self, batch: &[u8]) -> Result<(), Fault> {
         check_crc("CRC-32C of the batch", crate::crc::crc32c(&batch[V2_CRC_FROM..]), self.crc)
     }
+
+    /// Does the same with the CRC of a batch that was not read as a whole.
+    pub fn check_computed_crc(&self, computed: u32) -> Result<(), Fault> {
+        check_crc("the checksum", computed, self.crc)
+    }
 }
 
 /// Size of a v0 message before the length of its key.

@@ -8,7 +8,7 @@
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
 //! | [`check`] | file -> the same, and whether the checksums and the records of its batches are right |
 //! | [`ranges`] | file -> ranges of whole batches |
-//! | [`find`] | where the next whole batch begins after damaged bytes |
+//! | [`find`], [`skip`] | where the next whole batch begins after damaged bytes; how decoding continues there |
 //! | [`patch`](mod@patch) | set the offsets and the leader epoch of batches in place |
 //! | [`text`] | buffer -> the lines that kafka-dump-log prints of its batches and records |
 //! | [`partitioner`] | the partition of a key |
@@ -24,7 +24,7 @@
 //! | [`write`](mod@write) | headers of batches, messages and wrappers |
 //! | [`status`], [`damage`] | where and why a call stopped |
 //! | `chunk` | the part of a file that is being read |
-//! | [`varint`], [`big_endian`], [`crc`], [`mod@copy`], [`memory`] | numbers, checksums and memory |
+//! | [`varint`], [`big_endian`], [`crc`], [`file_crcs`], [`mod@copy`], [`memory`] | numbers, checksums and memory |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
@@ -41,6 +41,7 @@ mod cpu;
 pub mod crc;
 pub mod damage;
 pub mod decode;
+pub mod file_crcs;
 pub mod find;
 pub mod header;
 pub mod java_utf8;
@@ -54,6 +55,7 @@ pub mod record;
 pub mod scan;
 pub mod selection;
 pub mod sink;
+pub mod skip;
 pub mod status;
 pub mod text;
 pub mod v2;

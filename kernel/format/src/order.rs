@@ -38,6 +38,16 @@ impl<'a> Order<'a> {
         self.next
     }
 
+    /// The offset with which the next segment begins.
+    pub fn end_offset(&self) -> i64 {
+        self.end
+    }
+
+    /// The file to which the positions refer.
+    pub fn file(&self) -> &File {
+        self.file
+    }
+
     /// Checks that the batch is in order.
     #[inline]
     pub fn check(&self, claim: &Claim) -> Result<(), Fault> {

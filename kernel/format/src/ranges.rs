@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use crate::chunk::with_chunk;
-use crate::scan::{BatchRow, Options, scan_file};
+use crate::scan::{BatchRow, Options, Scanned, scan_file};
 use crate::status::{Status, Stopped};
 
 /// How much is read for a header: more than it takes, so that one read returns several small batches.
@@ -21,9 +21,11 @@ pub fn divide_file(
     max_rows: usize,
     max_batch_bytes: usize,
 ) -> io::Result<(Vec<(i64, i64)>, Stopped)> {
-    let options = Options { base_position: position, check_crcs: false, max_rows, max_batch_bytes, order: None };
+    let options =
+        Options { base_position: position, check_crcs: false, max_rows, max_batch_bytes, order: None, skipper: None };
     let sizes = HEADER_CHUNK_BYTES..=HEADER_CHUNK_BYTES;
-    let (mut rows, mut stopped) = with_chunk(|chunk| scan_file(file, end, options, chunk, sizes, |_, _| false))?;
+    let scanned = with_chunk(|chunk| scan_file(file, end, options, chunk, sizes, |_, _| false))?;
+    let Scanned { mut rows, mut stopped, .. } = scanned;
     if let Some(last) = rows.pop_if(|last| end_of(last) as u64 > end) {
         let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
         let (position, needed_bytes) = (last.position, last.size_in_bytes as usize);

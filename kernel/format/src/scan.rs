@@ -8,9 +8,10 @@ use std::ops::{Range, RangeInclusive};
 use crate::big_endian::i16_at;
 use crate::chunk::{Chunk, with_chunk};
 use crate::codec::Codec;
-use crate::damage::{Damage, Fault};
+use crate::damage::{Damage, Fault, Kind};
 use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::order::{Claim, Order};
+use crate::skip::{Claimed, NEAR_BYTES, Skipped, Skipper};
 use crate::status::{Status, Stopped};
 use crate::varint::{read_i32, read_i64};
 
@@ -58,9 +59,9 @@ pub fn scan(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> (Vec<BatchRow>, Stopped) {
-    let options = Options { base_position, check_crcs, max_rows: usize::MAX, max_batch_bytes, order };
+    let options = Options { base_position, check_crcs, max_rows: usize::MAX, max_batch_bytes, order, skipper: None };
     let Ok(scanned) = scan_from(Buffer(buffer), options, |_, _| false);
-    scanned
+    (scanned.rows, scanned.stopped)
 }
 
 /// Does the same with a file from `position` to `end`, of which only the headers are read: one small read for each batch.
@@ -73,8 +74,11 @@ pub fn scan_headers(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> io::Result<(Vec<BatchRow>, Stopped)> {
-    let options = Options { base_position: position as i64, check_crcs: false, max_rows, max_batch_bytes, order };
-    with_chunk(|chunk| scan_file(file, end, options, chunk, HEADER_BYTES..=HEADER_BYTES, |_, _| false))
+    let base_position = position as i64;
+    let options = Options { base_position, check_crcs: false, max_rows, max_batch_bytes, order, skipper: None };
+    let sizes = HEADER_BYTES..=HEADER_BYTES;
+    let scanned = with_chunk(|chunk| scan_file(file, end, options, chunk, sizes, |_, _| false))?;
+    Ok((scanned.rows, scanned.stopped))
 }
 
 /// Does the same with a file from `options.base_position` to `end`, which is read by way of `chunk`. If CRCs are not
@@ -90,7 +94,7 @@ pub(crate) fn scan_file(
     chunk: &mut Chunk,
     chunk_bytes: RangeInclusive<usize>,
     is_last: impl FnMut(&BatchRow, &[u8]) -> bool,
-) -> io::Result<(Vec<BatchRow>, Stopped)> {
+) -> io::Result<Scanned> {
     let position = options.base_position as u64;
     let (chunk_bytes, most_chunk_bytes) = chunk_bytes.into_inner();
     let chunks = Chunks { file, position, end, chunk, held: position..position, chunk_bytes, most_chunk_bytes };
@@ -104,6 +108,16 @@ pub(crate) struct Options<'a> {
     pub max_rows: usize,
     pub max_batch_bytes: usize,
     pub order: Option<Order<'a>>,
+    /// Some: continue after damage, wrong CRCs included, if the next batch is near. CRCs and order must be checked.
+    pub skipper: Option<&'a Skipper>,
+}
+
+/// The batches that were scanned.
+pub(crate) struct Scanned {
+    pub rows: Vec<BatchRow>,
+    /// The damage between them.
+    pub skipped: Vec<Skipped>,
+    pub stopped: Stopped,
 }
 
 /// The bytes that are scanned.
@@ -115,6 +129,12 @@ trait Source {
 
     /// The bytes from index `at` on: at least `total`, or fewer if the end comes before.
     fn batch(&mut self, at: usize, total: usize) -> Result<&[u8], Self::Error>;
+
+    /// The bytes from the batch at index `at` on: as `batch` if `is_whole`, otherwise as `header`.
+    #[inline(always)]
+    fn batch_or_header(&mut self, at: usize, total: usize, is_whole: bool) -> Result<&[u8], Self::Error> {
+        if is_whole { self.batch(at, total) } else { self.header(at) }
+    }
 }
 
 struct Buffer<'a>(&'a [u8]);
@@ -182,71 +202,166 @@ impl Source for Chunks<'_> {
 }
 
 fn scan_from<S: Source>(
-    mut source: S,
+    source: S,
     options: Options,
     mut is_last: impl FnMut(&BatchRow, &[u8]) -> bool,
-) -> Result<(Vec<BatchRow>, Stopped), S::Error> {
-    let Options { base_position, check_crcs, max_rows, max_batch_bytes, mut order } = options;
-    let mut rows: Vec<BatchRow> = Vec::new();
-    let mut is_full = max_rows == 0;
-    let mut at = 0;
-    let (status, needed_bytes, damage) = loop {
-        let position = base_position.saturating_add(at as i64);
-        let rest = source.header(at)?;
-        if is_full && !rest.is_empty() {
-            break (Status::Limit, 0, None);
+) -> Result<Scanned, S::Error> {
+    let (order, is_full) = (options.order, options.max_rows == 0);
+    let mut scan = Scan { source, options, order, at: 0, is_full, rows: Vec::new(), skipped: Vec::new() };
+    let End { status, needed_bytes, damage } = loop {
+        if let Some(end) = scan.step(&mut is_last)? {
+            break end;
         }
-        match next(rest, 0, max_batch_bytes) {
-            Next::Batch(prefix) => {
-                let rest = if check_crcs { source.batch(at, prefix.total)? } else { rest };
-                match row(&prefix, rest, position, check_crcs) {
-                    Ok(row) => {
-                        if let Err(fault) = order.as_mut().map_or(Ok(()), |order| in_order(order, &row, rest)) {
-                            let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
-                            break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
-                        }
-                        is_full = is_last(&row, rest) || rows.len() + 1 >= max_rows;
-                        rows.push(row);
-                    }
-                    Err(needed) => break (Status::Partial, needed, None),
-                }
-            }
-            Next::End => break (Status::End, 0, None),
-            Next::Zeros => break (Status::Zeros, 0, None),
-            Next::Partial { needed } => break (Status::Partial, needed, None),
-            Next::Damaged { fault, size_bytes, offset } => {
-                break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
-            }
-        }
-        at += rows.last().map_or(0, |row| row.size_in_bytes as usize);
     };
-    let position = base_position.saturating_add(at as i64);
+    let position = scan.position();
+    let Scan { rows, skipped, .. } = scan;
     let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
-    Ok((rows, Stopped { status, position, next_offset, needed_bytes, damage }))
+    Ok(Scanned { rows, skipped, stopped: Stopped { status, position, next_offset, needed_bytes, damage } })
 }
+
+struct Scan<'a, S> {
+    source: S,
+    options: Options<'a>,
+    order: Option<Order<'a>>,
+    /// Index of the next batch.
+    at: usize,
+    is_full: bool,
+    rows: Vec<BatchRow>,
+    skipped: Vec<Skipped>,
+}
+
+/// Why a scan ends.
+struct End {
+    status: Status,
+    needed_bytes: usize,
+    damage: Option<Damage>,
+}
+
+impl End {
+    fn new(status: Status) -> Self {
+        End { status, needed_bytes: 0, damage: None }
+    }
+
+    fn partial(needed_bytes: usize) -> Self {
+        End { needed_bytes, ..End::new(Status::Partial) }
+    }
+}
+
+impl<S: Source> Scan<'_, S> {
+    fn position(&self) -> i64 {
+        self.options.base_position.saturating_add(self.at as i64)
+    }
+
+    /// Takes the next batch, or skips damage. Returns why the scan ends, if it does.
+    #[inline(always)]
+    fn step(&mut self, is_last: &mut impl FnMut(&BatchRow, &[u8]) -> bool) -> Result<Option<End>, S::Error> {
+        let rest = self.source.header(self.at)?;
+        if self.is_full && !rest.is_empty() {
+            return Ok(Some(End::new(Status::Limit)));
+        }
+        match next(rest, 0, self.options.max_batch_bytes) {
+            Next::Batch(prefix) => self.batch(&prefix, is_last),
+            Next::End => Ok(Some(End::new(Status::End))),
+            Next::Zeros => Ok(Some(End::new(Status::Zeros))),
+            Next::Partial { needed } => Ok(Some(End::partial(needed))),
+            Next::Damaged { fault, size_bytes, offset } => {
+                self.damaged(Damage { fault, position: self.position(), size_bytes, offset })
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn batch(
+        &mut self,
+        prefix: &Prefix,
+        is_last: &mut impl FnMut(&BatchRow, &[u8]) -> bool,
+    ) -> Result<Option<End>, S::Error> {
+        let (position, check_crcs) = (self.position(), self.options.check_crcs);
+        let damage = |fault| Damage { fault, position, size_bytes: prefix.total as i64, offset: prefix.offset };
+        let header = self.source.header(self.at)?;
+        if header.len() < prefix.header_bytes() {
+            return Ok(Some(End::partial(prefix.header_bytes())));
+        }
+        if let Some((skipper, order)) = self.options.skipper.zip(self.order) {
+            match skipper.claimed(prefix, header, position, &order) {
+                Claimed::False(fault) => {
+                    if self.skip(damage(fault))?.is_none() {
+                        return Ok(None);
+                    }
+                }
+                // The caller must decide, and continues from here.
+                Claimed::Unknown if !self.skipped.is_empty() => return Ok(Some(End::new(Status::Limit))),
+                Claimed::Unknown | Claimed::Trusted => {}
+            }
+        }
+        let rest = self.source.batch_or_header(self.at, prefix.total, check_crcs)?;
+        let row = match row(prefix, rest, position, check_crcs) {
+            Ok(row) => row,
+            Err(needed) => return Ok(Some(End::partial(needed))),
+        };
+        if let Some(order) = &mut self.order {
+            if let Err(fault) = check_order(order, &row, rest) {
+                return self.damaged(damage(fault));
+            }
+            if row.is_valid == Some(false) && self.options.skipper.is_some() {
+                let wrong = Fault::new(Kind::Crc, WRONG_CRC);
+                if self.skip(damage(wrong))?.is_none() {
+                    return Ok(None);
+                }
+            } else {
+                order.accept(row.last_offset.wrapping_add(1));
+            }
+        }
+        let rest = self.source.batch_or_header(self.at, prefix.total, check_crcs)?;
+        self.is_full = is_last(&row, rest) || self.rows.len() + 1 >= self.options.max_rows;
+        self.at += prefix.total;
+        self.rows.push(row);
+        Ok(None)
+    }
+
+    /// Skips damage, or ends the scan.
+    fn damaged(&mut self, damage: Damage) -> Result<Option<End>, S::Error> {
+        let damage = self.skip(damage)?;
+        Ok(damage.map(|damage| End { damage: Some(damage), ..End::new(Status::Damaged) }))
+    }
+
+    /// Skips damage up to the next batch. Returns the damage if the caller must find that.
+    fn skip(&mut self, damage: Damage) -> Result<Option<Damage>, S::Error> {
+        let Some((skipper, order)) = self.options.skipper.zip(self.order) else { return Ok(Some(damage)) };
+        let near = self.source.batch(self.at, NEAR_BYTES)?;
+        Ok(match skipper.skip(damage, near, &order, self.options.max_batch_bytes) {
+            Ok((skipped, bytes)) => {
+                self.skipped.push(skipped);
+                self.at += bytes;
+                None
+            }
+            Err(damage) => Some(damage),
+        })
+    }
+}
+
+/// segment.damage has the same message.
+const WRONG_CRC: &str =
+    "expected the checksum of the header, found another one; the batch changed after it was written";
 
 /// Checks that the batch of `row`, with which `rest` begins, is in order.
-fn in_order(order: &mut Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault> {
+fn check_order(order: &Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault> {
     let last = row.last_offset;
     let lacks_offset = row.base_offset.is_none() && row.magic == 1 && last == 0;
-    if !lacks_offset {
-        let (first, total) = (row.base_offset.unwrap_or(last), row.size_in_bytes as usize);
-        order.check(&Claim { first, last, rest, total, position: row.position })?;
+    if lacks_offset {
+        return Ok(());
     }
-    order.accept(last.wrapping_add(1));
-    Ok(())
+    let (first, total) = (row.base_offset.unwrap_or(last), row.size_in_bytes as usize);
+    order.check(&Claim { first, last, rest, total, position: row.position })
 }
 
-/// The row of the batch with which `rest` begins. The error is how many bytes are needed for it.
+/// The row of the batch with which `rest` begins, and which has its whole header there. The error is how many bytes are
+/// needed for the row.
 fn row(prefix: &Prefix, rest: &[u8], position: i64, check_crcs: bool) -> Result<BatchRow, usize> {
-    if rest.len() < prefix.header_bytes() {
-        return Err(prefix.header_bytes());
+    match rest.first_chunk::<V2_HEADER>() {
+        Some(header) if prefix.magic == 2 => v2_row(&V2Header::parse(header), prefix, rest, position, check_crcs),
+        _ => legacy_row(&LegacyHeader::parse(rest), prefix, rest, position, check_crcs),
     }
-    let row = match rest.first_chunk::<V2_HEADER>() {
-        Some(header) if prefix.magic == 2 => v2_row(&V2Header::parse(header), prefix, rest, position, check_crcs)?,
-        _ => legacy_row(&LegacyHeader::parse(rest), prefix, rest, position, check_crcs)?,
-    };
-    Ok(row)
 }
 
 fn v2_row(header: &V2Header, prefix: &Prefix, rest: &[u8], position: i64, check_crcs: bool) -> Result<BatchRow, usize> {

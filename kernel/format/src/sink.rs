@@ -3,6 +3,7 @@
 use crate::codec::Codec;
 use crate::common_records::CommonRecords;
 use crate::record::{Record, RecordHeader};
+use crate::skip::Skipped;
 
 /// Collects the records of batches. `decode` appends the records of one batch, and then either ends the batch or, if it
 /// is damaged, discards it.
@@ -31,6 +32,9 @@ pub trait RecordSink {
 
     /// Removes all records appended since the previous batch.
     fn discard_batch(&mut self);
+
+    /// Called for damage after which decoding continues.
+    fn skipped(&mut self, _skipped: Skipped) {}
 }
 
 /// What the header of a batch says about all of its records.

@@ -104,6 +104,7 @@ fn is_a_log(out: &[u8], stats: &Stats, check_crcs: bool) {
         check_crcs,
         max_batch_bytes: MAX_BATCH_BYTES,
         control: true,
+        skipper: None,
     };
     let columns = [Column::Key, Column::Value, Column::Headers];
     let (records, stopped) = decode(out, &columns, Constants::default(), &options);

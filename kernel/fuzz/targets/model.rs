@@ -121,6 +121,7 @@ fn rows_of(buffer: &[u8], check_crcs: bool, max_batch_bytes: usize) -> (Vec<Row>
         check_crcs,
         max_batch_bytes,
         control: false,
+        skipper: None,
     };
     let (records, stopped) = decode(buffer, &columns, Constants::default(), &options);
     let (batches, _) = scan(buffer, 0, false, max_batch_bytes, None);

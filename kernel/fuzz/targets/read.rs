@@ -59,6 +59,7 @@ pub fn run(data: &[u8]) {
         check_crcs,
         max_batch_bytes: MAX_BATCH_BYTES,
         control,
+        skipper: None,
     };
     scanned(&buffer, check_crcs);
     decoded(&buffer, options, limit.into());
@@ -94,7 +95,7 @@ fn checked(buffer: &[u8]) {
     file.write_all_at(buffer, 0).unwrap();
     let (end, limits) =
         (buffer.len() as u64, Limits { max_rows: 100, max_bytes: 50_000, max_batch_bytes: MAX_BATCH_BYTES });
-    let checked = check_file(&file, 0, end, true, &limits, None).unwrap();
+    let checked = check_file(&file, 0, end, true, &limits, None, None).unwrap();
     let (rows, _) = scan(buffer, 0, true, MAX_BATCH_BYTES, None);
     assert_eq!(checked.rows, rows[..checked.rows.len()]);
     let positions: Vec<i64> = checked.rows.iter().map(|row| row.position).collect();

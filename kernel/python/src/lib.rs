@@ -12,6 +12,7 @@ mod log_directory;
 mod open_batches;
 mod options;
 mod results;
+mod skipper;
 mod survivors;
 mod text;
 
@@ -28,6 +29,7 @@ use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::ranges::divide_file;
 use kafka_log_format::scan::{BatchRow, scan, scan_headers};
+use kafka_log_format::skip::Skipped;
 use kafka_log_format::status::Stopped;
 
 use crate::convert::{
@@ -35,9 +37,10 @@ use crate::convert::{
 };
 use crate::options::{DecodeOptions, selection};
 use crate::results::{checked, decoded, divided, scanned};
+use crate::skipper::DamageSkipper;
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 23;
+const API_VERSION: u32 = 24;
 
 #[pymodule]
 mod _kernel {
@@ -46,6 +49,8 @@ mod _kernel {
     #[pymodule_export]
     const API_VERSION: u32 = super::API_VERSION;
 
+    #[pymodule_export]
+    use super::DamageSkipper;
     #[pymodule_export]
     use crate::builder::{BatchBuilder, encode_builders};
     #[pymodule_export]
@@ -133,8 +138,8 @@ mod _kernel {
         let (bytes, order) = (bytes_of(&buffer)?, OpenOrder::of(order)?);
         let columns = columns_of(&columns)?;
         let (format, constants) = (format_options(&options, base_position, order.as_ref())?, constants(&options));
-        let (batch, stopped) = py.detach(|| arrow(super::decode(bytes, &columns, constants, &format)));
-        decoded(py, batch.map_err(arrow_error)?, stopped)
+        let (batch, stopped, skipped) = py.detach(|| arrow(super::decode(bytes, &columns, constants, &format)));
+        decoded(py, batch.map_err(arrow_error)?, stopped, skipped)
     }
 
     #[pyfunction]
@@ -152,8 +157,8 @@ mod _kernel {
         let columns = columns_of(&columns)?;
         let (format, constants) = (format_options(&options, position, order.as_ref())?, constants(&options));
         let result = py.detach(|| super::decode_file(&file, end, &columns, constants, &format).map(arrow));
-        let (batch, stopped) = result.map_err(io_error)?;
-        decoded(py, batch.map_err(arrow_error)?, stopped)
+        let (batch, stopped, skipped) = result.map_err(io_error)?;
+        decoded(py, batch.map_err(arrow_error)?, stopped, skipped)
     }
 
     /// See native_log.records.reference.find_batch.
@@ -180,7 +185,7 @@ mod _kernel {
     #[pyfunction]
     #[pyo3(signature = (
         descriptor, position, end, *, check_records, max_rows, max_bytes, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES,
-        order = None
+        order = None, skipper = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords of a Python function")]
     fn check_file<'py>(
@@ -193,18 +198,20 @@ mod _kernel {
         max_bytes: u64,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
+        skipper: Option<Py<DamageSkipper>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (file, order) = (borrowed(descriptor)?, OpenOrder::of(order)?);
         let order = order.as_ref().map(OpenOrder::order);
+        let skipper = skipper.as_ref().map(|skipper| &skipper.get().skipper);
         let limits = Limits { max_rows, max_bytes, max_batch_bytes };
         let result = py.detach(|| {
-            super::check_file(&file, position, end, check_records, &limits, order).map(|checked| {
+            super::check_file(&file, position, end, check_records, &limits, order, skipper).map(|checked| {
                 let (fields, arrays) = batch_columns(&checked.rows);
-                (ArrowBatch::new(fields, arrays, checked.rows.len()), checked.stopped, checked.invalid_records)
+                (ArrowBatch::new(fields, arrays, checked.rows.len()), checked)
             })
         });
-        let (batch, stopped, invalid_records) = result.map_err(io_error)?;
-        checked(py, batch.map_err(arrow_error)?, stopped, invalid_records)
+        let (batch, found) = result.map_err(io_error)?;
+        checked(py, batch.map_err(arrow_error)?, found)
     }
 
     /// See native_log.records.reference.divide_file.
@@ -243,6 +250,7 @@ fn format_options<'a>(
         check_crcs: options.check_crcs,
         max_batch_bytes: options.max_batch_bytes,
         control: options.control,
+        skipper: options.skipper.as_ref().map(|skipper| &skipper.get().skipper),
     })
 }
 
@@ -250,9 +258,9 @@ fn constants(options: &DecodeOptions) -> Constants<'_> {
     Constants { topic: options.topic.as_deref(), partition: options.partition, segment: options.segment.as_deref() }
 }
 
-fn arrow((records, stopped): (RecordColumns, Stopped)) -> (Result<ArrowBatch, ArrowError>, Stopped) {
-    let (fields, rows) = (records.fields(), records.rows());
-    (ArrowBatch::new(fields, records.finish(), rows), stopped)
+fn arrow((mut records, stopped): (RecordColumns, Stopped)) -> (Result<ArrowBatch, ArrowError>, Stopped, Vec<Skipped>) {
+    let (fields, rows, skipped) = (records.fields(), records.rows(), records.take_skipped());
+    (ArrowBatch::new(fields, records.finish(), rows), stopped, skipped)
 }
 
 fn arrow_headers(rows: &[BatchRow], columns: Option<&[&BatchColumn]>) -> Result<ArrowBatch, ArrowError> {

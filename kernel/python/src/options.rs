@@ -10,6 +10,7 @@ use kafka_log_format::selection::{Aborted, Selection};
 
 use crate::conditions::Conditions;
 use crate::convert::bytes_of;
+use crate::skipper::DamageSkipper;
 use crate::survivors::Survivors;
 
 /// What OffsetMap and KeyBuckets read.
@@ -36,6 +37,7 @@ pub struct DecodeOptions {
     pub partition: Option<i32>,
     pub segment: Option<String>,
     pub conditions: Option<Py<Conditions>>,
+    pub skipper: Option<Py<DamageSkipper>>,
 }
 
 #[derive(FromPyObject)]

@@ -5,9 +5,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyMemoryView;
 
+use kafka_log_format::check::Checked;
 use kafka_log_format::compaction::keys::Progress;
 use kafka_log_format::compaction::options::Stats;
 use kafka_log_format::damage::Damage;
+use kafka_log_format::skip::Skipped;
 use kafka_log_format::status::Stopped;
 use kafka_log_format::text::Lines;
 
@@ -52,26 +54,34 @@ pub fn record_batch(py: Python<'_>, batch: ArrowBatch) -> Object<'_> {
     RECORD_BATCH.get(py)?.call1((batch,))
 }
 
-pub fn decoded(py: Python<'_>, batch: ArrowBatch, stopped: Stopped) -> Object<'_> {
-    of_batches(py, &DECODED, batch, stopped)
+pub fn decoded(py: Python<'_>, batch: ArrowBatch, stopped: Stopped, skipped: Vec<Skipped>) -> Object<'_> {
+    let batch = record_batch(py, batch)?;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    let skipped: Vec<_> = skipped.into_iter().map(skipped_damage).collect();
+    DECODED.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage, skipped))
+}
+
+/// A SkippedDamage of Python.
+fn skipped_damage(skipped: Skipped) -> (i64, i64, i64, i64, String, &'static str) {
+    let Skipped { damage: Damage { fault, position, .. }, end_position, offset, next_offset } = skipped;
+    (position, end_position, offset, next_offset, fault.message, fault.kind.name())
 }
 
 pub fn scanned(py: Python<'_>, batch: ArrowBatch, stopped: Stopped) -> Object<'_> {
-    of_batches(py, &SCANNED, batch, stopped)
-}
-
-fn of_batches<'py>(py: Python<'py>, class: &Imported, batch: ArrowBatch, stopped: Stopped) -> Object<'py> {
     let batch = record_batch(py, batch)?;
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
     let damage = self::damage(py, damage)?;
-    class.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage))
+    SCANNED.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage))
 }
 
-pub fn checked(py: Python<'_>, batch: ArrowBatch, stopped: Stopped, invalid_records: Vec<i64>) -> Object<'_> {
+pub fn checked(py: Python<'_>, batch: ArrowBatch, checked: Checked) -> Object<'_> {
     let batch = record_batch(py, batch)?;
+    let Checked { stopped, invalid_records, skipped, .. } = checked;
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
     let damage = self::damage(py, damage)?;
-    let fields = (batch, status.name(), position, next_offset, needed_bytes, damage, invalid_records);
+    let skipped: Vec<_> = skipped.into_iter().map(skipped_damage).collect();
+    let fields = (batch, status.name(), position, next_offset, needed_bytes, damage, invalid_records, skipped);
     CHECKED.get(py)?.call1(fields)
 }
 

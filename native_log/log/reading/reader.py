@@ -92,6 +92,8 @@ class Reader:
         self._transactional_index = self._watched_columns.index(IS_TRANSACTIONAL)
         limits = [rows for rows in (options.first_rows, options.max_rows) if rows is not None]
         self._limit_rows = None if options.first_rows is None else min(limits)
+        # Rows before damage are returned before it is reported.
+        self._reports_in_order = options.mode != "dropMalformed"
         self._damage_log = DamageLog(logger)
         self.next_offset = range.start_offset
         self._slices = range.slices
@@ -155,6 +157,10 @@ class Reader:
                     self._aborted = self._find_aborted()
                     decoded = self._decode(cursor, stop, segment_slice)
                 decoded = cursor.advance(decoded, stop - cursor.position)
+                if decoded.skipped:
+                    search.restart()
+                    for skipped in decoded.skipped:
+                        yield from self._report(DamagedRange(file.path, *skipped), segment_slice)
                 if decoded.batch.num_rows:
                     yield self._complete(decoded.batch)
                     self._limit_rows = self._options.max_rows
@@ -190,6 +196,7 @@ class Reader:
             partition=self._range.partition,
             segment=segment_slice.segment.log,
             conditions=self._selection.conditions,
+            skipper=None if self._reports_in_order or cursor.search is None else cursor.search.skipper,
         )
         return self._decode_batches(cursor, stop, columns, options)
 

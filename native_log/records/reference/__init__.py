@@ -27,6 +27,7 @@ from native_log.records.reference.compaction import (
     rewrite_file,
 )
 from native_log.records.reference.conditions import Conditions
+from native_log.records.reference.damage import DamageSkipper
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
@@ -49,6 +50,7 @@ __all__ = [
     "BatchBuilder",
     "BatchHeaders",
     "Conditions",
+    "DamageSkipper",
     "KeyBuckets",
     "OffsetMap",
     "OpenBatches",

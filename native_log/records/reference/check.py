@@ -11,6 +11,7 @@ from native_log.records.reference.scan import ScanOptions, reader, scan_from
 from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Checked
 
 if TYPE_CHECKING:
+    from native_log.records.reference.damage import DamageSkipper
     from native_log.records.reference.entry import BatchHeader
     from native_log.records.results import OffsetOrder
 
@@ -25,6 +26,7 @@ def check_file(
     max_bytes: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    skipper: DamageSkipper | None = None,
 ) -> Checked:
     """Scan a file's bytes from `position` (inclusive) to `end` (exclusive), and check CRCs and records.
 
@@ -39,11 +41,13 @@ def check_file(
         descriptor: of a file that is open for reading.
         check_records: whether to check records. Those of batches with a wrong CRC are not checked.
         max_batch_bytes, order: as for `scan`.
+        skipper: what continues after damage, wrong CRCs included, and needs an order; None: stop at damage.
 
     Raises:
         EOFError: the file ends before `end`.
         OSError: the file cannot be read.
     """
+    del skipper
     previous = -1 if order is None else order.next_offset - 1
     size_bytes = 0
     invalid_records = []

@@ -1,4 +1,4 @@
-"""The exceptions that end a read."""
+"""The exceptions that end a read, and what goes on after damage."""
 
 from __future__ import annotations
 
@@ -26,3 +26,21 @@ class Stop(Exception):  # noqa: N818  (the end of the data is not an error)
     @classmethod
     def damaged(cls, error: DamagedBatchError, position: int, size_bytes: int, offset: int) -> Stop:
         return cls("damaged", damage=Damage(error.kind, position, size_bytes, offset, error.message))
+
+
+class DamageSkipper:
+    """What continues after damage within a call of `decode` or `decode_file`, where the next batch is near.
+
+    A damaged log can have thousands of damaged ranges in each MiB. So the kernel finds near batches by
+    itself, by the rules of `native_log.segment.damage`. The reference leaves all of them to its callers.
+    """
+
+    def __init__(self, end: int, has_whole_file: bool, *, leaves_newer: bool = False) -> None:
+        """Take the position where the batches of the file end.
+
+        Args:
+            has_whole_file: whether the descriptor in the order has all bytes of the file, not only those of
+                the call.
+            leaves_newer: whether to leave batches to the caller that are damaged only because their magic is
+                too high.
+        """

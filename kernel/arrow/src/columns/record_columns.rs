@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Fields};
 use kafka_log_format::common_records::CommonRecords;
 use kafka_log_format::record::{Record, RecordHeader};
 use kafka_log_format::sink::{BatchValues, RecordSink};
+use kafka_log_format::skip::Skipped;
 
 use super::binary::{BinaryColumn, MAX_BYTES};
 use super::column::{Column, fields};
@@ -39,16 +40,28 @@ pub struct RecordColumns<'a> {
     constants: Constants<'a>,
     values: RowColumns,
     batches: Runs<BatchValues>,
+    skipped: Vec<Skipped>,
 }
 
 impl<'a> RecordColumns<'a> {
     pub fn new(columns: &'a [Column], constants: Constants<'a>) -> Self {
-        RecordColumns { columns, constants, values: RowColumns::new(columns), batches: Runs::default() }
+        RecordColumns {
+            columns,
+            constants,
+            values: RowColumns::new(columns),
+            batches: Runs::default(),
+            skipped: Vec::new(),
+        }
     }
 
     /// How many records there are.
     pub fn rows(&self) -> usize {
         self.values.rows
+    }
+
+    /// The damage after which decoding continued.
+    pub fn take_skipped(&mut self) -> Vec<Skipped> {
+        std::mem::take(&mut self.skipped)
     }
 
     /// The fields of the columns, all nullable.
@@ -196,6 +209,10 @@ impl RecordSink for RecordColumns<'_> {
 
     fn discard_batch(&mut self) {
         self.values.truncate(self.batches.rows());
+    }
+
+    fn skipped(&mut self, skipped: Skipped) {
+        self.skipped.push(skipped);
     }
 }
 

@@ -24,6 +24,7 @@ pub fn options<'a>() -> Options<'a> {
         check_crcs: true,
         max_batch_bytes: MAX_BATCH_BYTES,
         control: false,
+        skipper: None,
     }
 }
 

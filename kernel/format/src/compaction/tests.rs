@@ -147,6 +147,7 @@ fn rows(buffer: &[u8]) -> Vec<Row> {
         check_crcs: true,
         max_batch_bytes: MAX_BATCH_BYTES,
         control: false,
+        skipper: None,
     };
     let mut sink = Rows::default();
     let stopped = decode(buffer, &options, &mut sink);

@@ -1,0 +1,111 @@
+//! The checksums of many, possibly overlapping ranges of a file, whose bytes are read once.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use crate::crc::Kind;
+
+/// The distance of the checksums that are kept: four MiB of them for each GiB of a file. For each range, up to so many bytes
+/// at its beginning and at its end are read again.
+const STEP: u64 = 1 << 10;
+const READ_BYTES: u64 = 1 << 20;
+
+/// The checksums of ranges of a file; see `RangeCrcs` for the arithmetic.
+pub struct FileCrcs {
+    kind: &'static Kind,
+    /// Position of the first byte that the checksums cover.
+    from: u64,
+    /// The checksums of the first 0, STEP, 2 * STEP ... bytes from there on. Empty: nothing was read yet.
+    prefixes: Vec<u32>,
+    buffer: Vec<u8>,
+}
+
+impl FileCrcs {
+    pub fn new(kind: &'static Kind) -> Self {
+        FileCrcs { kind, from: 0, prefixes: Vec::new(), buffer: Vec::new() }
+    }
+
+    /// The checksum of the bytes in `range`. Fails with UnexpectedEof if the file ends earlier.
+    pub fn of(&mut self, file: &File, range: Range<u64>) -> io::Result<u32> {
+        let bytes = range.end.saturating_sub(range.start);
+        if bytes <= 2 * STEP {
+            return Ok((self.kind.of)(self.read(file, range.start, bytes)?));
+        }
+        // The bytes between ranges are read, too, unless they are many.
+        if self.prefixes.is_empty() || !(self.from..=self.known_end() + READ_BYTES).contains(&range.start) {
+            self.from = range.start;
+            self.prefixes = vec![0];
+        }
+        self.extend(file, range.end)?;
+        Ok(self.before(file, range.end)? ^ {
+            let start = self.before(file, range.start)?;
+            self.kind.shifted(start, bytes)
+        })
+    }
+
+    fn known_end(&self) -> u64 {
+        self.from + (self.prefixes.len() as u64 - 1) * STEP
+    }
+
+    /// Computes the checksums of all prefixes that end at or before `end`.
+    fn extend(&mut self, file: &File, end: u64) -> io::Result<()> {
+        loop {
+            let position = self.known_end();
+            let bytes = READ_BYTES.min(end.saturating_sub(position) / STEP * STEP);
+            if bytes == 0 {
+                return Ok(());
+            }
+            self.read(file, position, bytes)?;
+            for step in self.buffer.chunks_exact(STEP as usize) {
+                let before = self.prefixes.last().copied().unwrap_or_default();
+                self.prefixes.push(self.kind.shifted(before, STEP) ^ (self.kind.of)(step));
+            }
+        }
+    }
+
+    /// The checksum of the covered bytes before `end`, at most STEP bytes after the last prefix.
+    fn before(&mut self, file: &File, end: u64) -> io::Result<u32> {
+        let (steps, rest) = ((end - self.from) / STEP, (end - self.from) % STEP);
+        let prefix = self.prefixes[steps as usize];
+        let crc = (self.kind.of)(self.read(file, end - rest, rest)?);
+        Ok(self.kind.shifted(prefix, rest) ^ crc)
+    }
+
+    fn read(&mut self, file: &File, position: u64, bytes: u64) -> io::Result<&[u8]> {
+        self.buffer.resize(bytes as usize, 0);
+        file.read_exact_at(&mut self.buffer, position)?;
+        Ok(&self.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::crc::{CRC32, CRC32C};
+
+    #[test]
+    fn ranges_have_the_checksums_of_their_bytes() {
+        let bytes: Vec<u8> = (0..3 * READ_BYTES as u32).map(|at| (at.wrapping_mul(at) / 7) as u8).collect();
+        let path = std::env::temp_dir().join(format!("kafkalog-crcs-{}", std::process::id()));
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(&bytes).unwrap();
+        let ranges = [
+            [(100, 2_500_000), (100, 100), (70_000, 90_000), (99, 50_000), (2_000_000, 3_000_000), (5, 3_145_728)],
+            [(8192, 16_384), (8191, 16_385), (3_000_000, 3_000_001), (0, 8192), (0, 8193), (4096, 1_048_576 + 4096)],
+        ];
+        for kind in [&CRC32C, &CRC32] {
+            let mut crcs = FileCrcs::new(kind);
+            for (start, end) in ranges.into_iter().flatten() {
+                let expected = (kind.of)(&bytes[start as usize..end as usize]);
+                assert_eq!(crcs.of(&file, start..end).unwrap(), expected, "{start} {end}");
+            }
+            assert_eq!(crcs.of(&file, 5..3_145_729).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(crcs.of(&file, 5..3_145_728).unwrap(), (kind.of)(&bytes[5..]));
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! Continue after damage, if the batch that follows is near. native_log.segment.damage has the same rules for any distance.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::codec::Decompressor;
+use crate::compaction::section::wrapper_content;
+use crate::crc::{CRC32, CRC32C};
+use crate::damage::{Damage, Fault, Kind};
+use crate::file_crcs::FileCrcs;
+use crate::find::find_batch;
+use crate::header::{LEGACY_CRC_FROM, LegacyHeader, Next, Prefix, V0_SMALLEST, V2_CRC_FROM, V2_HEADER, V2Header, next};
+use crate::legacy;
+use crate::order::Order;
+
+/// How many bytes are near, from the beginning of the damage on. Any bytes may look like headers of batches. To limit how
+/// many are searched, and how large a batch may be whose checksum is computed from its bytes, keeps the time proportional to
+/// the bytes of the file.
+pub const NEAR_BYTES: usize = 16 << 10;
+
+/// Damaged bytes that a call has skipped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Skipped {
+    pub damage: Damage,
+    /// Position of the batch that follows.
+    pub end_position: i64,
+    /// The offset after the previous batches.
+    pub offset: i64,
+    /// First offset of the batch that follows.
+    pub next_offset: i64,
+}
+
+/// A whole batch with a right checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ValidBatch {
+    /// Index of its first byte, from the beginning of the damage on.
+    at: usize,
+    first_offset: i64,
+}
+
+/// What is known of a file while its damage is skipped.
+pub struct Skipper {
+    /// Where the batches of the file end.
+    end: i64,
+    /// The checksums of batches that end far away. None: the file of the order does not have all of its bytes yet.
+    far: Option<Mutex<FarCrcs>>,
+    /// Whether to leave batches of a newer magic to the caller.
+    leaves_newer: bool,
+    /// Batches of up to this size are read without proof that their size is true.
+    trusted_bytes: AtomicUsize,
+}
+
+struct FarCrcs {
+    v2: FileCrcs,
+    legacy: FileCrcs,
+}
+
+/// What is known of a batch by its header.
+pub enum Claimed {
+    /// It is small, or its checksum is right, or there was no damage before it.
+    Trusted,
+    /// Its size or its checksum is wrong.
+    False(Fault),
+    /// It is large, and its checksum cannot be computed here.
+    Unknown,
+}
+
+impl Skipper {
+    pub fn new(end: i64, has_whole_file: bool, leaves_newer: bool) -> Self {
+        let far = || Mutex::new(FarCrcs { v2: FileCrcs::new(&CRC32C), legacy: FileCrcs::new(&CRC32) });
+        let trusted_bytes = AtomicUsize::new(usize::MAX);
+        Skipper { end, far: has_whole_file.then(far), leaves_newer, trusted_bytes }
+    }
+
+    /// Decides, before a batch is read, whether its size can be true. `rest` begins with the batch.
+    pub fn claimed(&self, prefix: &Prefix, rest: &[u8], position: i64, order: &Order) -> Claimed {
+        let left = self.left(position);
+        if prefix.total > left {
+            return Claimed::False(cut_off(prefix.total, left));
+        }
+        if prefix.total <= self.trusted_bytes.load(Ordering::Relaxed) {
+            return Claimed::Trusted;
+        }
+        let Some(header) = rest.first_chunk::<V2_HEADER>().filter(|_| prefix.magic == 2) else {
+            return Claimed::Unknown; // readers ignore the checksum of a wrapper
+        };
+        match self.far_crc(order.file(), prefix, position as u64) {
+            None => Claimed::Unknown,
+            Some(crc) => match V2Header::parse(header).check_computed_crc(crc) {
+                Ok(()) => {
+                    // What follows a valid batch is likely to be valid, too.
+                    self.trusted_bytes.store(prefix.total.saturating_mul(2), Ordering::Relaxed);
+                    Claimed::Trusted
+                }
+                Err(fault) => Claimed::False(fault),
+            },
+        }
+    }
+
+    /// Skips the damage with which `rest` begins. Returns what was skipped, and how many bytes of `rest` that are. The error is
+    /// the damage, if the next batch is not near, or if more is needed to find it or to describe the damage.
+    pub fn skip(
+        &self,
+        damage: Damage,
+        rest: &[u8],
+        order: &Order,
+        max_batch_bytes: usize,
+    ) -> Result<(Skipped, usize), Damage> {
+        if self.leaves_newer && damage.kind() == Kind::Magic && may_be_newer(rest, &damage) {
+            return Err(damage);
+        }
+        let Some(batch) = self.next_batch(rest, &damage, order, max_batch_bytes) else { return Err(damage) };
+        self.trusted_bytes.store(NEAR_BYTES, Ordering::Relaxed);
+        let end_position = damage.position.saturating_add(batch.at as i64);
+        let (offset, next_offset) = (order.next_offset(), batch.first_offset);
+        Ok((Skipped { damage: self.described(damage), end_position, offset, next_offset }, batch.at))
+    }
+
+    fn next_batch(&self, rest: &[u8], damage: &Damage, order: &Order, max_batch_bytes: usize) -> Option<ValidBatch> {
+        let near = Near {
+            bytes: &rest[..rest.len().min(NEAR_BYTES)],
+            position: u64::try_from(damage.position).ok()?,
+            left: self.left(damage.position),
+            max_batch_bytes,
+            order,
+            skipper: self,
+        };
+        near.next_batch(damage).ok()
+    }
+
+    /// A batch that claims more bytes than the file has cannot be read with any `max_batch_bytes`.
+    fn described(&self, mut damage: Damage) -> Damage {
+        let left = self.left(damage.position);
+        match usize::try_from(damage.size_bytes) {
+            Ok(total) if damage.kind() == Kind::TooLarge && total > left => damage.fault = cut_off(total, left),
+            _ => {}
+        }
+        damage
+    }
+
+    /// How many bytes the file has from a position on.
+    fn left(&self, position: i64) -> usize {
+        usize::try_from(self.end.saturating_sub(position)).unwrap_or_default()
+    }
+
+    /// The checksum of a batch that may end far away; None if it cannot be computed here.
+    fn far_crc(&self, file: &File, prefix: &Prefix, position: u64) -> Option<u32> {
+        let mut far = self.far.as_ref()?.lock().ok()?;
+        let end = position.checked_add(prefix.total as u64)?;
+        match prefix.magic {
+            2 => far.v2.of(file, position + V2_CRC_FROM as u64..end),
+            _ => far.legacy.of(file, position + LEGACY_CRC_FROM as u64..end),
+        }
+        .ok()
+    }
+}
+
+/// Whether the bytes begin with a batch that is damaged only because its magic is too high: no CRC covers the magic.
+fn may_be_newer(bytes: &[u8], damage: &Damage) -> bool {
+    let total = usize::try_from(damage.size_bytes).unwrap_or(usize::MAX);
+    let Some(header) = bytes.first_chunk::<V2_HEADER>().filter(|_| total >= V2_HEADER) else { return true };
+    bytes.get(..total).is_none_or(|batch| V2Header::parse(header).check_crc(batch).is_ok())
+}
+
+fn cut_off(total: usize, left: usize) -> Fault {
+    Fault::new(Kind::Size, format!("expected a batch of {total} bytes, found only {left} up to the segment's end"))
+}
+
+/// More bytes are needed.
+struct Undecided;
+
+/// What is near the damage.
+struct Near<'a> {
+    /// The bytes from the damage on.
+    bytes: &'a [u8],
+    /// Position of the damage.
+    position: u64,
+    /// How many bytes the file has from the damage on.
+    left: usize,
+    max_batch_bytes: usize,
+    order: &'a Order<'a>,
+    skipper: &'a Skipper,
+}
+
+impl Near<'_> {
+    fn next_batch(&self, damage: &Damage) -> Result<ValidBatch, Undecided> {
+        let total = usize::try_from(damage.size_bytes).unwrap_or_default();
+        if total == 0 {
+            return self.find(1);
+        }
+        let is_too_large = damage.kind() == Kind::TooLarge && total <= self.left;
+        if is_too_large || self.is_of_next_segment(damage)? {
+            return Err(Undecided);
+        }
+        let is_whole = damage.kind() != Kind::Crc && self.has_valid_crc(0)?;
+        let Some(following) = self.valid_batch(total)?.filter(|batch| self.is_in_order(batch)) else {
+            return self.find(if is_whole { total } else { 1 });
+        };
+        if is_whole || self.last_offset(0)? == Some(following.first_offset.wrapping_sub(1)) {
+            return Ok(following);
+        }
+        Ok(self.find_before(&following)?.unwrap_or(following))
+    }
+
+    fn is_in_order(&self, batch: &ValidBatch) -> bool {
+        (self.order.next_offset()..self.order.end_offset()).contains(&batch.first_offset)
+    }
+
+    /// Whether the batch has offsets of the next segment, which the message says then.
+    fn is_of_next_segment(&self, damage: &Damage) -> Result<bool, Undecided> {
+        let is_beyond = |last| last >= self.order.end_offset();
+        Ok(damage.kind() == Kind::Order && self.last_offset(0)?.is_none_or(is_beyond))
+    }
+
+    /// The first batch from `start` on whose offset is in order.
+    fn find(&self, mut start: usize) -> Result<ValidBatch, Undecided> {
+        let (next_offset, end_offset) = (self.order.next_offset(), self.order.end_offset());
+        loop {
+            let most = self.max_batch_bytes.min(self.left.saturating_sub(start));
+            let at = find_batch(self.bytes, start, next_offset, end_offset, most).ok_or(Undecided)?;
+            match self.valid_batch(at)? {
+                Some(batch) => return Ok(batch),
+                None => start = at + 1, // the checksum of a batch that ends after the near bytes
+            }
+        }
+    }
+
+    /// The first batch after the first byte that ends before `following` begins, and whose offsets are lower.
+    fn find_before(&self, following: &ValidBatch) -> Result<Option<ValidBatch>, Undecided> {
+        let bytes = &self.bytes[..following.at.min(self.bytes.len())];
+        let most = self.max_batch_bytes.min(following.at);
+        let mut start = 1;
+        while let Some(at) = find_batch(bytes, start, self.order.next_offset(), following.first_offset, most) {
+            let fits = self.claim(at)?.is_some_and(|prefix| at + prefix.total <= following.at);
+            if let Some(batch) = if fits { self.valid_batch(at)? } else { None } {
+                return Ok(Some(batch));
+            }
+            start = at + 1;
+        }
+        if following.at <= self.bytes.len() { Ok(None) } else { Err(Undecided) }
+    }
+
+    /// The batch at index `at`. None unless it is whole and has a right checksum.
+    fn valid_batch(&self, at: usize) -> Result<Option<ValidBatch>, Undecided> {
+        let Some(prefix) = self.claim(at)? else { return Ok(None) };
+        if !self.has_valid_crc(at)? {
+            return Ok(None);
+        }
+        let legacy =
+            (prefix.magic < 2).then(|| self.header(at)).transpose()?.map(|header| LegacyHeader::parse(&header));
+        let first_offset = match legacy.filter(LegacyHeader::is_wrapper) {
+            Some(header) => {
+                self.first_wrapped_offset(&header, self.bytes.get(at..at + prefix.total).ok_or(Undecided)?)?
+            }
+            None => prefix.offset,
+        };
+        Ok(Some(ValidBatch { at, first_offset }))
+    }
+
+    /// The first offset of a wrapper, which only its records have.
+    fn first_wrapped_offset(&self, header: &LegacyHeader, message: &[u8]) -> Result<i64, Undecided> {
+        let mut decompressor = Decompressor::default(); // that of the thread may be in use
+        let content = wrapper_content(header, message, &mut decompressor, self.max_batch_bytes);
+        let records = content.and_then(|content| legacy::wrapped_records(header, content, false));
+        records.map(|records| records.offsets.first).map_err(|_| Undecided)
+    }
+
+    fn has_valid_crc(&self, at: usize) -> Result<bool, Undecided> {
+        let Some(prefix) = self.claim(at)? else { return Ok(false) };
+        let header = self.header(at)?;
+        let (stored, from, kind) = match prefix.magic {
+            2 => (V2Header::parse(&header).crc, V2_CRC_FROM, &CRC32C),
+            _ => (LegacyHeader::parse(&header).crc, LEGACY_CRC_FROM, &CRC32),
+        };
+        let computed = match self.bytes.get(at + from..at + prefix.total) {
+            Some(bytes) => Some((kind.of)(bytes)),
+            None => self.skipper.far_crc(self.order.file(), &prefix, self.position + at as u64),
+        };
+        computed.map(|computed| computed == stored).ok_or(Undecided)
+    }
+
+    /// The last offset that the header at index `at` claims.
+    fn last_offset(&self, at: usize) -> Result<Option<i64>, Undecided> {
+        let Some(prefix) = self.claim(at)? else { return Ok(None) };
+        Ok(Some(match prefix.magic {
+            2 => V2Header::parse(&self.header(at)?).last_offset(),
+            _ => prefix.offset,
+        }))
+    }
+
+    /// What the header at index `at` says. None if no whole batch can begin there.
+    fn claim(&self, at: usize) -> Result<Option<Prefix>, Undecided> {
+        if at.saturating_add(V0_SMALLEST) > self.left {
+            return Ok(None);
+        }
+        match next(&self.header(at)?, 0, self.max_batch_bytes.min(self.left - at)) {
+            Next::Batch(prefix) => Ok(Some(prefix)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The bytes of a header at index `at`, as many as the largest has.
+    fn header(&self, at: usize) -> Result<[u8; V2_HEADER], Undecided> {
+        if let Some(header) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            return Ok(*header);
+        }
+        let mut header = [0; V2_HEADER];
+        if self.skipper.far.is_none() || self.left - at < V2_HEADER {
+            return Err(Undecided);
+        }
+        let read = self.order.file().read_exact_at(&mut header, self.position + at as u64);
+        read.map(|()| header).map_err(|_| Undecided)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::crc::crc32c;
+
+    /// A batch without records, of `size` bytes after its header.
+    fn batch(offset: i64, size: usize) -> Vec<u8> {
+        let mut bytes = vec![7; V2_HEADER + size];
+        bytes[..8].copy_from_slice(&offset.to_be_bytes());
+        bytes[8..12].copy_from_slice(&((V2_HEADER + size - 12) as i32).to_be_bytes());
+        bytes[16] = 2;
+        bytes[21..V2_HEADER].fill(0);
+        set_crc(&mut bytes);
+        bytes
+    }
+
+    fn set_crc(batch: &mut [u8]) {
+        let crc = crc32c(&batch[V2_CRC_FROM..]);
+        batch[17..21].copy_from_slice(&crc.to_be_bytes());
+    }
+
+    fn with_size(mut batch: Vec<u8>, total: usize) -> Vec<u8> {
+        batch[8..12].copy_from_slice(&((total - 12) as i32).to_be_bytes());
+        batch
+    }
+
+    fn damage(kind: Kind, size: usize) -> Damage {
+        Damage { fault: Fault::new(kind, ""), position: 0, size_bytes: size as i64, offset: 0 }
+    }
+
+    fn file_of(bytes: &[u8]) -> File {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("kafkalog-skip-{}-{number}", std::process::id()));
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    /// Where the next batch is found in a file of which the first `known` bytes are at hand; with and without the file.
+    fn found(bytes: &[u8], known: usize, damage: &Damage, next: i64, end: i64) -> [Option<usize>; 2] {
+        let file = file_of(bytes);
+        [false, true].map(|has_whole_file| {
+            let skipper = Skipper::new(bytes.len() as i64, has_whole_file, false);
+            let order = Order::new(next, end, &file);
+            skipper.skip(damage.clone(), &bytes[..known], &order, 1 << 20).ok().map(|(_, bytes)| bytes)
+        })
+    }
+
+    #[test]
+    fn the_next_batch_begins_where_the_size_of_a_damaged_one_says() {
+        let mut bytes = [batch(5, 100), batch(6, 0), batch(7, 0)].concat();
+        bytes[80] ^= 1;
+        let (size, crc) = (V2_HEADER + 100, |size| damage(Kind::Crc, size));
+        assert_eq!(found(&bytes, bytes.len(), &crc(size), 5, 100), [Some(size); 2]);
+        // Offsets that are too low or too high belong to no batch of the log.
+        assert_eq!(found(&bytes, bytes.len(), &crc(size), 7, 100), [Some(size + V2_HEADER); 2]);
+        assert_eq!(found(&bytes, bytes.len(), &crc(size), 5, 6), [None; 2]);
+        // The batch is cut off in the bytes at hand.
+        assert_eq!(found(&bytes, size + 60, &crc(size), 5, 100), [None, Some(size)]);
+    }
+
+    #[test]
+    fn batches_that_a_wrong_size_covers_are_found() {
+        let (first, wrong) = (V2_HEADER + 20, 2 * V2_HEADER + 20);
+        let bytes = [with_size(batch(5, 20), wrong), batch(6, 0), batch(7, 0), batch(8, 0)].concat();
+        assert_eq!(found(&bytes, bytes.len(), &damage(Kind::Crc, wrong), 5, 100), [Some(first); 2]);
+        // Nothing within a batch with a right checksum is one of the log.
+        let content = [batch(5, 0), batch(6, 0)].concat();
+        let mut outer = batch(4, content.len());
+        outer[V2_HEADER..].copy_from_slice(&content);
+        set_crc(&mut outer);
+        let total = outer.len();
+        let bytes = [outer, batch(9, 0), batch(10, 0)].concat();
+        assert_eq!(found(&bytes, bytes.len(), &damage(Kind::Records, total), 4, 100), [Some(total); 2]);
+        assert_eq!(found(&bytes, bytes.len(), &damage(Kind::Crc, total), 4, 100), [Some(V2_HEADER); 2]);
+    }
+
+    #[test]
+    fn claims_of_batches_that_end_far_away_are_checked_in_the_file() {
+        let far = 5 * NEAR_BYTES;
+        let claims = with_size(batch(6, 0), far);
+        let rest = [batch(8, 0), vec![7; far], batch(9, 0)].concat();
+        let bytes = [with_size(batch(5, 0), far), claims, rest].concat();
+        let found = |bytes: &[u8], size| found(bytes, NEAR_BYTES, &damage(Kind::Crc, size), 5, 100);
+        assert_eq!(found(&bytes, far), [None, Some(2 * V2_HEADER)]);
+        // A batch that is as large as it claims to be is the next one.
+        let bytes = [with_size(batch(5, 0), 3 * far), batch(6, far), batch(7, 0)].concat();
+        assert_eq!(found(&bytes, 3 * far), [None, Some(V2_HEADER)]);
+    }
+
+    #[test]
+    fn far_batches_are_not_found() {
+        for (gap, expected) in [(NEAR_BYTES - 200, true), (NEAR_BYTES, false)] {
+            let bytes = [vec![0xff; gap], batch(6, 0), batch(7, 0)].concat();
+            let found = found(&bytes, bytes.len(), &damage(Kind::Size, 0), 5, 100);
+            assert_eq!(found, [expected.then_some(gap); 2]);
+        }
+    }
+
+    #[test]
+    fn offsets_of_the_next_segment_need_a_longer_message() {
+        let bytes = [batch(90, 0), batch(6, 0), batch(7, 0)].concat();
+        let order = damage(Kind::Order, V2_HEADER);
+        assert_eq!(found(&bytes, bytes.len(), &order, 5, 100), [Some(V2_HEADER); 2]);
+        assert_eq!(found(&bytes, bytes.len(), &order, 5, 90), [None; 2]);
+    }
+
+    #[test]
+    fn batches_of_a_newer_magic_can_be_left_to_the_caller() {
+        let mut bytes = [batch(5, 10), batch(6, 0), batch(7, 0)].concat();
+        bytes[16] = 3;
+        let (file, total) = (file_of(&bytes), V2_HEADER + 10);
+        for (changed, leaves_newer) in [(false, true), (false, false), (true, true)] {
+            bytes[V2_HEADER] = if changed { 8 } else { 7 };
+            let skipper = Skipper::new(bytes.len() as i64, true, leaves_newer);
+            let skipped = skipper.skip(damage(Kind::Magic, total), &bytes, &Order::new(5, 100, &file), 1 << 20);
+            assert_eq!(skipped.is_err(), leaves_newer && !changed);
+        }
+    }
+
+    #[test]
+    fn sizes_are_checked_after_damage() {
+        let (large, small) = (batch(6, 2 * NEAR_BYTES), batch(9, 0));
+        let total = large.len();
+        let mut changed = large.clone();
+        changed[total - 1] ^= 1;
+        for (bytes, is_valid) in [(&large, true), (&changed, false)] {
+            let bytes = [&[0xff; 70], &small[..], bytes, &small].concat();
+            let (file, at) = (file_of(&bytes), 70 + V2_HEADER);
+            for has_whole_file in [false, true] {
+                let skipper = Skipper::new(bytes.len() as i64, has_whole_file, false);
+                let order = Order::new(5, 100, &file);
+                let claimed = || {
+                    let prefix = Prefix { offset: 6, total, magic: 2 };
+                    skipper.claimed(&prefix, &bytes[at..], at as i64, &order)
+                };
+                assert!(matches!(claimed(), Claimed::Trusted));
+                assert!(skipper.skip(damage(Kind::Size, 0), &bytes, &order, 1 << 20).is_ok());
+                let found = claimed();
+                match (has_whole_file, is_valid) {
+                    (false, _) => assert!(matches!(found, Claimed::Unknown)),
+                    (true, true) => assert!(matches!(found, Claimed::Trusted)),
+                    (true, false) => assert!(matches!(found, Claimed::False(fault) if fault.kind == Kind::Crc)),
+                }
+            }
+        }
+        let file = file_of(&small);
+        let prefix = Prefix { offset: 9, total: V2_HEADER + 1, magic: 2 };
+        let claimed =
+            Skipper::new(V2_HEADER as i64, true, false).claimed(&prefix, &small, 0, &Order::new(5, 100, &file));
+        assert!(matches!(claimed, Claimed::False(fault) if fault.kind == Kind::Size));
+    }
+}
