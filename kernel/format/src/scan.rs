@@ -17,6 +17,8 @@ use crate::varint::{read_i32, read_i64};
 
 /// More than the longest fields of a control record up to and including its key.
 const CONTROL_BYTES: usize = 32;
+/// After skipping damage this many times, a scan stops with Limit: each description takes some hundred bytes.
+const MOST_SKIPPED: usize = 4096;
 /// The most bytes of a batch that are needed unless its CRC is checked.
 const HEADER_BYTES: usize = V2_HEADER + CONTROL_BYTES;
 
@@ -256,7 +258,7 @@ impl<S: Source> Scan<'_, S> {
     #[inline(always)]
     fn step(&mut self, is_last: &mut impl FnMut(&BatchRow, &[u8]) -> bool) -> Result<Option<End>, S::Error> {
         let rest = self.source.header(self.at)?;
-        if self.is_full && !rest.is_empty() {
+        if (self.is_full || self.skipped.len() >= MOST_SKIPPED) && !rest.is_empty() {
             return Ok(Some(End::new(Status::Limit)));
         }
         match next(rest, 0, self.options.max_batch_bytes) {
