@@ -67,8 +67,8 @@ pub struct Keys {
 }
 
 const FINGERPRINTS: usize = 1 << 16;
-/// So many keys, and no shorter ones, are found in bytes faster than the records in these bytes are read. The reference
-/// has the same limits.
+/// Searching a batch for the bytes of up to this many keys, none of them shorter, takes less time than reading its records.
+/// The reference has the same limits.
 const MOST_FOUND: usize = 16;
 const LEAST_FOUND_BYTES: usize = 4;
 

@@ -19,15 +19,15 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 /// plus the CRC of all bytes before its start times x^8 for each byte of the range.
 pub struct RangeCrcs<'a> {
     bytes: &'a [u8],
-    kind: &'static Kind,
+    checksum: &'static Checksum,
     /// The checksums of the first 0, STEP, 2 * STEP ... bytes, as far as they were needed.
     prefixes: Vec<u32>,
 }
 
 const STEP: usize = 256;
 
-/// A checksum.
-pub struct Kind {
+/// A checksum, and what is needed to compute that of a range from those of its parts.
+pub struct Checksum {
     pub of: fn(&[u8]) -> u32,
     /// The lowest bit is the coefficient of x^31.
     polynomial: u32,
@@ -35,10 +35,10 @@ pub struct Kind {
     powers: [u32; u64::BITS as usize],
 }
 
-pub static CRC32C: Kind = Kind::new(crc32c, 0x82f6_3b78);
-pub static CRC32: Kind = Kind::new(crc32, 0xedb8_8320);
+pub static CRC32C: Checksum = Checksum::new(crc32c, 0x82f6_3b78);
+pub static CRC32: Checksum = Checksum::new(crc32, 0xedb8_8320);
 
-impl Kind {
+impl Checksum {
     const fn new(of: fn(&[u8]) -> u32, polynomial: u32) -> Self {
         let (mut powers, mut power, mut index) = ([0; u64::BITS as usize], 1 << (31 - 8), 0);
         while index < powers.len() {
@@ -46,10 +46,11 @@ impl Kind {
             power = product(power, power, polynomial);
             index += 1;
         }
-        Kind { of, polynomial, powers }
+        Checksum { of, polynomial, powers }
     }
 
-    /// The checksum of some bytes before others, of which there are `bytes`: it plus the checksum of the others is that of all.
+    /// Shifts the checksum of a prefix past the `bytes` bytes that follow it. XORing the result with the checksum of those
+    /// bytes gives the checksum of both together.
     pub fn shifted(&self, crc: u32, bytes: u64) -> u32 {
         let powers = self.powers.iter().enumerate().filter(|(bit, _)| bytes >> bit & 1 != 0);
         powers.fold(crc, |crc, (_, &power)| product(crc, power, self.polynomial))
@@ -58,31 +59,31 @@ impl Kind {
 
 impl<'a> RangeCrcs<'a> {
     pub fn crc32c(bytes: &'a [u8]) -> Self {
-        RangeCrcs { bytes, kind: &CRC32C, prefixes: vec![0] }
+        RangeCrcs { bytes, checksum: &CRC32C, prefixes: vec![0] }
     }
 
     pub fn crc32(bytes: &'a [u8]) -> Self {
-        RangeCrcs { bytes, kind: &CRC32, prefixes: vec![0] }
+        RangeCrcs { bytes, checksum: &CRC32, prefixes: vec![0] }
     }
 
     /// The checksum of the bytes in `range`.
     pub fn of(&mut self, range: std::ops::Range<usize>) -> u32 {
         if range.len() <= 2 * STEP {
-            return (self.kind.of)(&self.bytes[range]);
+            return (self.checksum.of)(&self.bytes[range]);
         }
         let (start, end) = (self.before(range.start), self.before(range.end));
-        self.kind.shifted(start, range.len() as u64) ^ end
+        self.checksum.shifted(start, range.len() as u64) ^ end
     }
 
     /// The checksum of all bytes before `end`.
     fn before(&mut self, end: usize) -> u32 {
         let steps = end / STEP;
         for step in self.prefixes.len()..=steps {
-            let crc = (self.kind.of)(&self.bytes[(step - 1) * STEP..step * STEP]);
-            self.prefixes.push(self.kind.shifted(self.prefixes[step - 1], STEP as u64) ^ crc);
+            let crc = (self.checksum.of)(&self.bytes[(step - 1) * STEP..step * STEP]);
+            self.prefixes.push(self.checksum.shifted(self.prefixes[step - 1], STEP as u64) ^ crc);
         }
         let rest = &self.bytes[steps * STEP..end];
-        self.kind.shifted(self.prefixes[steps], rest.len() as u64) ^ (self.kind.of)(rest)
+        self.checksum.shifted(self.prefixes[steps], rest.len() as u64) ^ (self.checksum.of)(rest)
     }
 }
 

@@ -144,46 +144,43 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             if at < buffer.len() && self.is_full() {
                 return stopped(Status::Limit, 0, None);
             }
-            let prefix = match next(buffer, at, self.options.max_batch_bytes) {
-                Next::Batch(prefix) => prefix,
+            let damage = match next(buffer, at, self.options.max_batch_bytes) {
+                Next::Batch(prefix) => match self.batch(&prefix, &buffer[at..], position) {
+                    Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
+                    Ok(Used::Skipped { next_offset: following }) => {
+                        self.accept(following);
+                        at += prefix.total;
+                        continue;
+                    }
+                    Ok(Used::Records { next_offset: following }) => {
+                        self.accept(following);
+                        if !self.expected {
+                            self.expected = true;
+                            self.sink.expect((buffer.len() - at + to_come) / prefix.total);
+                        }
+                        at += prefix.total;
+                        continue;
+                    }
+                    Err(Stop::Full) => return stopped(Status::Limit, 0, None),
+                    Err(Stop::Fault(fault)) => {
+                        self.sink.discard_batch();
+                        Damage { fault, position, size_bytes: prefix.total as i64, offset: prefix.offset }
+                    }
+                },
                 Next::End => return stopped(Status::End, 0, None),
                 Next::Zeros => return stopped(Status::Zeros, 0, None),
                 Next::Partial { needed } => return stopped(Status::Partial, needed, None),
-                Next::Damaged { fault, size_bytes, offset } => {
-                    match self.skip(Damage { fault, position, size_bytes, offset }, &buffer[at..]) {
-                        Ok(bytes) => at += bytes,
-                        Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
-                    }
-                    continue;
-                }
+                Next::Damaged { fault, size_bytes, offset } => Damage { fault, position, size_bytes, offset },
             };
-            match self.batch(&prefix, &buffer[at..], position) {
-                Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
-                Ok(Used::Skipped { next_offset: following }) => self.accept(following),
-                Ok(Used::Records { next_offset: following }) => {
-                    self.accept(following);
-                    if !self.expected {
-                        self.expected = true;
-                        self.sink.expect((buffer.len() - at + to_come) / prefix.total);
-                    }
-                }
-                Err(Stop::Full) => return stopped(Status::Limit, 0, None),
-                Err(Stop::Fault(fault)) => {
-                    self.sink.discard_batch();
-                    let size_bytes = prefix.total as i64;
-                    match self.skip(Damage { fault, position, size_bytes, offset: prefix.offset }, &buffer[at..]) {
-                        Ok(bytes) => at += bytes,
-                        Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
-                    }
-                    continue;
-                }
+            match self.skip(damage, &buffer[at..]) {
+                Ok(bytes) => at += bytes,
+                Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
             }
-            at += prefix.total;
         }
     }
 
-    /// What skips damage here, and what is known of the offsets. The caller decides about damage after the last offset that
-    /// is of interest.
+    /// The skipper and the current order, if damage may be skipped here. Damage past the end of the selection is left to the
+    /// caller.
     fn skipper(&self) -> Option<(&'a Skipper, Order<'a>)> {
         let Options { skipper, check_crcs, selection, .. } = self.options;
         let (skipper, order) = skipper.filter(|_| *check_crcs).zip(self.order)?;
@@ -204,7 +201,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         Ok(rest.get(..prefix.total))
     }
 
-    /// Skips damage, and returns how many bytes that are. Returns the damage if the caller must find the next batch.
+    /// Skips damage, and returns the number of bytes skipped. Returns the damage if the caller must find the next batch.
     fn skip(&mut self, damage: Damage, rest: &[u8]) -> Result<usize, Damage> {
         let Some((skipper, order)) = self.skipper() else { return Err(damage) };
         let (skipped, bytes) = skipper.skip(damage, rest, &order, self.options.max_batch_bytes)?;

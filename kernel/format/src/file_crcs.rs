@@ -5,16 +5,16 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::crc::Kind;
+use crate::crc::Checksum;
 
-/// The distance of the checksums that are kept: four MiB of them for each GiB of a file. For each range, up to so many bytes
-/// at its beginning and at its end are read again.
+/// The number of bytes between two stored checksums, of which there are four MiB for each GiB of a file. For each range, up to
+/// this many bytes at either end are read again.
 const STEP: u64 = 1 << 10;
 const READ_BYTES: u64 = 1 << 20;
 
 /// The checksums of ranges of a file; see `RangeCrcs` for the arithmetic.
 pub struct FileCrcs {
-    kind: &'static Kind,
+    checksum: &'static Checksum,
     /// Position of the first byte that the checksums cover.
     from: u64,
     /// The checksums of the first 0, STEP, 2 * STEP ... bytes from there on. Empty: nothing was read yet.
@@ -23,15 +23,15 @@ pub struct FileCrcs {
 }
 
 impl FileCrcs {
-    pub fn new(kind: &'static Kind) -> Self {
-        FileCrcs { kind, from: 0, prefixes: Vec::new(), buffer: Vec::new() }
+    pub fn new(checksum: &'static Checksum) -> Self {
+        FileCrcs { checksum, from: 0, prefixes: Vec::new(), buffer: Vec::new() }
     }
 
     /// The checksum of the bytes in `range`. Fails with UnexpectedEof if the file ends earlier.
     pub fn of(&mut self, file: &File, range: Range<u64>) -> io::Result<u32> {
         let bytes = range.end.saturating_sub(range.start);
         if bytes <= 2 * STEP {
-            return Ok((self.kind.of)(self.read(file, range.start, bytes)?));
+            return Ok((self.checksum.of)(self.read(file, range.start, bytes)?));
         }
         // The bytes between ranges are read, too, unless they are many.
         if self.prefixes.is_empty() || !(self.from..=self.known_end() + READ_BYTES).contains(&range.start) {
@@ -39,10 +39,8 @@ impl FileCrcs {
             self.prefixes = vec![0];
         }
         self.extend(file, range.end)?;
-        Ok(self.before(file, range.end)? ^ {
-            let start = self.before(file, range.start)?;
-            self.kind.shifted(start, bytes)
-        })
+        let (start, end) = (self.before(file, range.start)?, self.before(file, range.end)?);
+        Ok(self.checksum.shifted(start, bytes) ^ end)
     }
 
     fn known_end(&self) -> u64 {
@@ -60,7 +58,7 @@ impl FileCrcs {
             self.read(file, position, bytes)?;
             for step in self.buffer.chunks_exact(STEP as usize) {
                 let before = self.prefixes.last().copied().unwrap_or_default();
-                self.prefixes.push(self.kind.shifted(before, STEP) ^ (self.kind.of)(step));
+                self.prefixes.push(self.checksum.shifted(before, STEP) ^ (self.checksum.of)(step));
             }
         }
     }
@@ -69,8 +67,8 @@ impl FileCrcs {
     fn before(&mut self, file: &File, end: u64) -> io::Result<u32> {
         let (steps, rest) = ((end - self.from) / STEP, (end - self.from) % STEP);
         let prefix = self.prefixes[steps as usize];
-        let crc = (self.kind.of)(self.read(file, end - rest, rest)?);
-        Ok(self.kind.shifted(prefix, rest) ^ crc)
+        let crc = (self.checksum.of)(self.read(file, end - rest, rest)?);
+        Ok(self.checksum.shifted(prefix, rest) ^ crc)
     }
 
     fn read(&mut self, file: &File, position: u64, bytes: u64) -> io::Result<&[u8]> {
@@ -98,14 +96,14 @@ mod tests {
             [(100, 2_500_000), (100, 100), (70_000, 90_000), (99, 50_000), (2_000_000, 3_000_000), (5, 3_145_728)],
             [(8192, 16_384), (8191, 16_385), (3_000_000, 3_000_001), (0, 8192), (0, 8193), (4096, 1_048_576 + 4096)],
         ];
-        for kind in [&CRC32C, &CRC32] {
-            let mut crcs = FileCrcs::new(kind);
+        for checksum in [&CRC32C, &CRC32] {
+            let mut crcs = FileCrcs::new(checksum);
             for (start, end) in ranges.into_iter().flatten() {
-                let expected = (kind.of)(&bytes[start as usize..end as usize]);
+                let expected = (checksum.of)(&bytes[start as usize..end as usize]);
                 assert_eq!(crcs.of(&file, start..end).unwrap(), expected, "{start} {end}");
             }
             assert_eq!(crcs.of(&file, 5..3_145_729).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-            assert_eq!(crcs.of(&file, 5..3_145_728).unwrap(), (kind.of)(&bytes[5..]));
+            assert_eq!(crcs.of(&file, 5..3_145_728).unwrap(), (checksum.of)(&bytes[5..]));
         }
     }
 }

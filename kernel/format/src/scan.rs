@@ -17,7 +17,7 @@ use crate::varint::{read_i32, read_i64};
 
 /// More than the longest fields of a control record up to and including its key.
 const CONTROL_BYTES: usize = 32;
-/// After skipping damage this many times, a scan stops with Limit: each description takes some hundred bytes.
+/// A scan that has skipped damage this many times stops with Limit, because each description takes a few hundred bytes.
 const MOST_SKIPPED: usize = 4096;
 /// The most bytes of a batch that are needed unless its CRC is checked.
 const HEADER_BYTES: usize = V2_HEADER + CONTROL_BYTES;

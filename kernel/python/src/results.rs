@@ -62,7 +62,7 @@ pub fn decoded(py: Python<'_>, batch: ArrowBatch, stopped: Stopped, skipped: Vec
     DECODED.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage, skipped))
 }
 
-/// A SkippedDamage of Python.
+/// The fields of a SkippedDamage.
 fn skipped_damage(skipped: Skipped) -> (i64, i64, i64, i64, String, &'static str) {
     let Skipped { damage: Damage { fault, position, .. }, end_position, offset, next_offset } = skipped;
     (position, end_position, offset, next_offset, fault.message, fault.kind.name())

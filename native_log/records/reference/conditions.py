@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 NO_PRODUCER = -1
 _MOST_FOUND = 16
 _LEAST_FOUND_BYTES = 4
-"""So many keys, and no shorter ones, are looked for in the bytes of a batch before its records are read. The
-kernel has the same limits."""
+"""Batches are searched for the bytes of up to this many keys, none of them shorter, before their records are
+read. The kernel has the same limits."""
 
 
 class Conditions:

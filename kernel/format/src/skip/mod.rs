@@ -1,23 +1,20 @@
 //! Continue after damage, if the batch that follows is near. native_log.segment.damage has the same rules for any distance.
 
+mod near;
+
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::codec::Decompressor;
-use crate::compaction::section::wrapper_content;
 use crate::crc::{CRC32, CRC32C};
 use crate::damage::{Damage, Fault, Kind};
 use crate::file_crcs::FileCrcs;
-use crate::find::find_batch;
-use crate::header::{LEGACY_CRC_FROM, LegacyHeader, Next, Prefix, V0_SMALLEST, V2_CRC_FROM, V2_HEADER, V2Header, next};
-use crate::legacy;
+use crate::header::{LEGACY_CRC_FROM, Prefix, V2_CRC_FROM, V2_HEADER, V2Header};
 use crate::order::Order;
+use crate::skip::near::Near;
 
-/// How many bytes are near, from the beginning of the damage on. Any bytes may look like headers of batches. To limit how
-/// many are searched, and how large a batch may be whose checksum is computed from its bytes, keeps the time proportional to
-/// the bytes of the file.
+/// How far from the start of the damage the next batch is searched. Any bytes can look like the header of a batch. Limiting
+/// the search, and the size of the batches that are read to check them, keeps the time proportional to the size of the file.
 pub const NEAR_BYTES: usize = 16 << 10;
 
 /// Damaged bytes that a call has skipped.
@@ -32,14 +29,6 @@ pub struct Skipped {
     pub next_offset: i64,
 }
 
-/// A whole batch with a right checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ValidBatch {
-    /// Index of its first byte, from the beginning of the damage on.
-    at: usize,
-    first_offset: i64,
-}
-
 /// What is known of a file while its damage is skipped.
 pub struct Skipper {
     /// Where the batches of the file end.
@@ -48,7 +37,7 @@ pub struct Skipper {
     far: Option<Mutex<FarCrcs>>,
     /// Whether to leave batches of a newer magic to the caller.
     leaves_newer: bool,
-    /// Batches of up to this size are read without proof that their size is true.
+    /// Batches up to this size are read without first checking that their size is right.
     trusted_bytes: AtomicUsize,
 }
 
@@ -111,23 +100,12 @@ impl Skipper {
         if self.leaves_newer && damage.kind() == Kind::Magic && may_be_newer(rest, &damage) {
             return Err(damage);
         }
-        let Some(batch) = self.next_batch(rest, &damage, order, max_batch_bytes) else { return Err(damage) };
+        let near = Near::new(self, rest, damage.position, order, max_batch_bytes);
+        let Some(batch) = near.next_batch(&damage) else { return Err(damage) };
         self.trusted_bytes.store(NEAR_BYTES, Ordering::Relaxed);
         let end_position = damage.position.saturating_add(batch.at as i64);
         let (offset, next_offset) = (order.next_offset(), batch.first_offset);
         Ok((Skipped { damage: self.described(damage), end_position, offset, next_offset }, batch.at))
-    }
-
-    fn next_batch(&self, rest: &[u8], damage: &Damage, order: &Order, max_batch_bytes: usize) -> Option<ValidBatch> {
-        let near = Near {
-            bytes: &rest[..rest.len().min(NEAR_BYTES)],
-            position: u64::try_from(damage.position).ok()?,
-            left: self.left(damage.position),
-            max_batch_bytes,
-            order,
-            skipper: self,
-        };
-        near.next_batch(damage).ok()
     }
 
     /// A batch that claims more bytes than the file has cannot be read with any `max_batch_bytes`.
@@ -138,6 +116,10 @@ impl Skipper {
             _ => {}
         }
         damage
+    }
+
+    fn has_whole_file(&self) -> bool {
+        self.far.is_some()
     }
 
     /// How many bytes the file has from a position on.
@@ -166,153 +148,6 @@ fn may_be_newer(bytes: &[u8], damage: &Damage) -> bool {
 
 fn cut_off(total: usize, left: usize) -> Fault {
     Fault::new(Kind::Size, format!("expected a batch of {total} bytes, found only {left} up to the segment's end"))
-}
-
-/// More bytes are needed.
-struct Undecided;
-
-/// What is near the damage.
-struct Near<'a> {
-    /// The bytes from the damage on.
-    bytes: &'a [u8],
-    /// Position of the damage.
-    position: u64,
-    /// How many bytes the file has from the damage on.
-    left: usize,
-    max_batch_bytes: usize,
-    order: &'a Order<'a>,
-    skipper: &'a Skipper,
-}
-
-impl Near<'_> {
-    fn next_batch(&self, damage: &Damage) -> Result<ValidBatch, Undecided> {
-        let total = usize::try_from(damage.size_bytes).unwrap_or_default();
-        if total == 0 {
-            return self.find(1);
-        }
-        let is_too_large = damage.kind() == Kind::TooLarge && total <= self.left;
-        if is_too_large || self.is_of_next_segment(damage)? {
-            return Err(Undecided);
-        }
-        let is_whole = damage.kind() != Kind::Crc && self.has_valid_crc(0)?;
-        let Some(following) = self.valid_batch(total)?.filter(|batch| self.is_in_order(batch)) else {
-            return self.find(if is_whole { total } else { 1 });
-        };
-        if is_whole || self.last_offset(0)? == Some(following.first_offset.wrapping_sub(1)) {
-            return Ok(following);
-        }
-        Ok(self.find_before(&following)?.unwrap_or(following))
-    }
-
-    fn is_in_order(&self, batch: &ValidBatch) -> bool {
-        (self.order.next_offset()..self.order.end_offset()).contains(&batch.first_offset)
-    }
-
-    /// Whether the batch has offsets of the next segment, which the message says then.
-    fn is_of_next_segment(&self, damage: &Damage) -> Result<bool, Undecided> {
-        let is_beyond = |last| last >= self.order.end_offset();
-        Ok(damage.kind() == Kind::Order && self.last_offset(0)?.is_none_or(is_beyond))
-    }
-
-    /// The first batch from `start` on whose offset is in order.
-    fn find(&self, mut start: usize) -> Result<ValidBatch, Undecided> {
-        let (next_offset, end_offset) = (self.order.next_offset(), self.order.end_offset());
-        loop {
-            let most = self.max_batch_bytes.min(self.left.saturating_sub(start));
-            let at = find_batch(self.bytes, start, next_offset, end_offset, most).ok_or(Undecided)?;
-            match self.valid_batch(at)? {
-                Some(batch) => return Ok(batch),
-                None => start = at + 1, // the checksum of a batch that ends after the near bytes
-            }
-        }
-    }
-
-    /// The first batch after the first byte that ends before `following` begins, and whose offsets are lower.
-    fn find_before(&self, following: &ValidBatch) -> Result<Option<ValidBatch>, Undecided> {
-        let bytes = &self.bytes[..following.at.min(self.bytes.len())];
-        let most = self.max_batch_bytes.min(following.at);
-        let mut start = 1;
-        while let Some(at) = find_batch(bytes, start, self.order.next_offset(), following.first_offset, most) {
-            let fits = self.claim(at)?.is_some_and(|prefix| at + prefix.total <= following.at);
-            if let Some(batch) = if fits { self.valid_batch(at)? } else { None } {
-                return Ok(Some(batch));
-            }
-            start = at + 1;
-        }
-        if following.at <= self.bytes.len() { Ok(None) } else { Err(Undecided) }
-    }
-
-    /// The batch at index `at`. None unless it is whole and has a right checksum.
-    fn valid_batch(&self, at: usize) -> Result<Option<ValidBatch>, Undecided> {
-        let Some(prefix) = self.claim(at)? else { return Ok(None) };
-        if !self.has_valid_crc(at)? {
-            return Ok(None);
-        }
-        let legacy =
-            (prefix.magic < 2).then(|| self.header(at)).transpose()?.map(|header| LegacyHeader::parse(&header));
-        let first_offset = match legacy.filter(LegacyHeader::is_wrapper) {
-            Some(header) => {
-                self.first_wrapped_offset(&header, self.bytes.get(at..at + prefix.total).ok_or(Undecided)?)?
-            }
-            None => prefix.offset,
-        };
-        Ok(Some(ValidBatch { at, first_offset }))
-    }
-
-    /// The first offset of a wrapper, which only its records have.
-    fn first_wrapped_offset(&self, header: &LegacyHeader, message: &[u8]) -> Result<i64, Undecided> {
-        let mut decompressor = Decompressor::default(); // that of the thread may be in use
-        let content = wrapper_content(header, message, &mut decompressor, self.max_batch_bytes);
-        let records = content.and_then(|content| legacy::wrapped_records(header, content, false));
-        records.map(|records| records.offsets.first).map_err(|_| Undecided)
-    }
-
-    fn has_valid_crc(&self, at: usize) -> Result<bool, Undecided> {
-        let Some(prefix) = self.claim(at)? else { return Ok(false) };
-        let header = self.header(at)?;
-        let (stored, from, kind) = match prefix.magic {
-            2 => (V2Header::parse(&header).crc, V2_CRC_FROM, &CRC32C),
-            _ => (LegacyHeader::parse(&header).crc, LEGACY_CRC_FROM, &CRC32),
-        };
-        let computed = match self.bytes.get(at + from..at + prefix.total) {
-            Some(bytes) => Some((kind.of)(bytes)),
-            None => self.skipper.far_crc(self.order.file(), &prefix, self.position + at as u64),
-        };
-        computed.map(|computed| computed == stored).ok_or(Undecided)
-    }
-
-    /// The last offset that the header at index `at` claims.
-    fn last_offset(&self, at: usize) -> Result<Option<i64>, Undecided> {
-        let Some(prefix) = self.claim(at)? else { return Ok(None) };
-        Ok(Some(match prefix.magic {
-            2 => V2Header::parse(&self.header(at)?).last_offset(),
-            _ => prefix.offset,
-        }))
-    }
-
-    /// What the header at index `at` says. None if no whole batch can begin there.
-    fn claim(&self, at: usize) -> Result<Option<Prefix>, Undecided> {
-        if at.saturating_add(V0_SMALLEST) > self.left {
-            return Ok(None);
-        }
-        match next(&self.header(at)?, 0, self.max_batch_bytes.min(self.left - at)) {
-            Next::Batch(prefix) => Ok(Some(prefix)),
-            _ => Ok(None),
-        }
-    }
-
-    /// The bytes of a header at index `at`, as many as the largest has.
-    fn header(&self, at: usize) -> Result<[u8; V2_HEADER], Undecided> {
-        if let Some(header) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            return Ok(*header);
-        }
-        let mut header = [0; V2_HEADER];
-        if self.skipper.far.is_none() || self.left - at < V2_HEADER {
-            return Err(Undecided);
-        }
-        let read = self.order.file().read_exact_at(&mut header, self.position + at as u64);
-        read.map(|()| header).map_err(|_| Undecided)
-    }
 }
 
 #[cfg(test)]
