@@ -22,7 +22,8 @@ from native_log.checkpoints.leader_epochs import EpochEntry
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.tiers.layouts.names import UUID, ObjectName, PartitionName
 from native_log.log.tiers.remote_segment import RemoteSegment
-from native_log.messages.reading import Buffer
+from native_log.messages.reading import Buffer, read_message
+from native_log.messages.schema import Notation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,10 @@ INDEX_FILES = {"index": "offset", "timeindex": "timestamp", "txnindex": "transac
 _TOPIC = re.compile(rf"(.+)-({UUID})")
 _PARTITION = re.compile(r"[0-9]+")
 _OBJECT = re.compile(rf"([0-9]+)-({UUID})\.(log|indexes|rsm-manifest)")
-_OBJECT_PREFIX, _OBJECT_KEY = 1, 2
-"""The fields of custom metadata (SegmentCustomMetadataField). Field 0 is the size of the objects."""
+_CUSTOM_METADATA = Notation(
+    "0 flexible 0+ {prefix string? tag 1 default null, key string? tag 2 default null}"
+).message("CustomMetadata")
+"""SegmentCustomMetadataField. Field 0, the size of the objects, is not needed."""
 _MOST_FILE_BYTES = 2**31 - 1
 _MOST_CHUNKS = 1 << 20
 _MOST_SIZES_BYTES = 8 * _MOST_CHUNKS
@@ -146,19 +149,8 @@ def parse_custom_metadata(data: bytes) -> ObjectPlace:
 
     Raises MessageError.
     """
-    buffer, fields = Buffer(data), {}
-    for _ in range(buffer.unsigned_varint()):
-        tag = buffer.unsigned_varint()
-        fields[tag] = buffer.take(buffer.unsigned_varint())
-    return ObjectPlace(*(_compact_string(fields.get(tag)) for tag in (_OBJECT_PREFIX, _OBJECT_KEY)))
-
-
-def _compact_string(data: bytes | None) -> str | None:
-    if data is None:
-        return None
-    buffer = Buffer(data)
-    size = buffer.unsigned_varint()
-    return buffer.take(size - 1).decode(errors="replace") if size else None
+    fields = read_message(_CUSTOM_METADATA, 0, Buffer(data))
+    return ObjectPlace(fields.get("prefix"), fields.get("key"))
 
 
 def parse_manifest(data: bytes) -> Manifest:
