@@ -198,7 +198,7 @@ class _TailScanner:
         )
 
     def _scan_after_damage(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
-        """Scan on, where there may be thousands of damaged ranges: many of them are skipped in one step."""
+        """Continue after damage. There may be thousands of damaged ranges, so each step skips many."""
         if not self.file.has_all_bytes:
             return self._scan_from(position, order)
         return check_batches(

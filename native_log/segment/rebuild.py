@@ -215,8 +215,8 @@ def _check(
     search: BatchSearch | None = None,
 ) -> Iterator[Checked]:
     """Check batches from `position` on. The records of a batch of a newer magic count as invalid."""
+    skipper = None if search is None else search.skipper
     while True:
-        skipper = None if search is None else search.skipper
         for checked in check_batches(
             file, position, check_records=check_records, order=order, search=search, skipper=skipper
         ):

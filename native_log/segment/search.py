@@ -163,7 +163,7 @@ class BatchSearch:
 
     @cached_property
     def skipper(self) -> DamageSkipper:
-        """What continues after damage within a call of the kernel, by the rules of `segment.damage`."""
+        """Lets the kernel continue after damage within a call, by the rules of `segment.damage`."""
         return DamageSkipper(self.end, self.file.has_all_bytes, leaves_newer=self.leaves_newer)
 
     def restart(self) -> None:

@@ -73,7 +73,7 @@ def test_threads_find_the_same_problems_in_the_same_order(
 
 
 def test_verify_reads_few_parts_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between damage that is not near, each batch is a part of its own, which takes much more than a row."""
+    """Batches between damage that is not skipped are separate parts, which take more memory than rows."""
     monkeypatch.setattr(BatchSearch, "skipper", None)
     read: list[object] = []
     read_all = log_verification.read_all_batches

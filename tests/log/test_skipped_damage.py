@@ -1,4 +1,4 @@
-"""The kernel skips near damage within a call: rows and reports are those of a reader that stops there."""
+"""Skipping damage inside the kernel must not change the rows, the ends or the reports of a log."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ WRONG_CRC = re.compile("expected (CRC|the checksum).*, found.*; the batch change
 
 
 def without_crcs(text: str) -> str:
-    """Leave out the checksums, which only a message about a small batch or about a large one has."""
+    """Leave out the checksums: whether a message has them depends on how the batch was read."""
     return WRONG_CRC.sub("wrong checksum", text)
 
 
@@ -134,7 +134,7 @@ def read_one_by_one(log: PartitionLog, **options: Any) -> tuple[list[int], list[
 def test_rows_and_reports_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, Change | None]], has_all_bytes: bool
 ) -> None:
-    """Files that are read from elsewhere do not have all bytes yet."""
+    """A file in an object store does not have all of its bytes in memory."""
     log = PartitionLog.open(write_log(tmp_path_factory.mktemp("log") / "t-0", {0: [content(parts)]}))
     with mock.patch.object(DataFile, "has_all_bytes", has_all_bytes):
         assert read(log) == read_one_by_one(log)

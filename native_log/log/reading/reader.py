@@ -92,8 +92,6 @@ class Reader:
         self._transactional_index = self._watched_columns.index(IS_TRANSACTIONAL)
         limits = [rows for rows in (options.first_rows, options.max_rows) if rows is not None]
         self._limit_rows = None if options.first_rows is None else min(limits)
-        # Rows before damage are returned before it is reported.
-        self._reports_in_order = options.mode != "dropMalformed"
         self._damage_log = DamageLog(logger)
         self.next_offset = range.start_offset
         self._slices = range.slices
@@ -184,6 +182,8 @@ class Reader:
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""
         columns = self._decoded_columns if self._aborted is not None else self._watched_columns
+        # In the other modes, the rows before damage are returned before it is reported.
+        search = cursor.search if self._options.mode == "dropMalformed" else None
         options = DecodeOptions(
             start_offset=self._selection.start_offset(segment_slice),
             end_offset=self._selection.end_offset(segment_slice),
@@ -196,7 +196,7 @@ class Reader:
             partition=self._range.partition,
             segment=segment_slice.segment.log,
             conditions=self._selection.conditions,
-            skipper=None if self._reports_in_order or cursor.search is None else cursor.search.skipper,
+            skipper=None if search is None else search.skipper,
         )
         return self._decode_batches(cursor, stop, columns, options)
 

@@ -41,7 +41,8 @@ def check_file(
         descriptor: of a file that is open for reading.
         check_records: whether to check records. Those of batches with a wrong CRC are not checked.
         max_batch_bytes, order: as for `scan`.
-        skipper: what continues after damage, wrong CRCs included, and needs an order; None: stop at damage.
+        skipper: continue after damage, including batches with a wrong CRC, if the next batch is near. This
+            requires an order. None: stop at damage.
 
     Raises:
         EOFError: the file ends before `end`.

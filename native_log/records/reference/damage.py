@@ -1,4 +1,4 @@
-"""The exceptions that end a read, and what goes on after damage."""
+"""The exceptions that end a read, and how a read continues after damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stop(Exception):  # noqa: N818  (the end of the data is not an error)
 
 
 class DamageSkipper:
-    """What continues after damage within a call of `decode` or `decode_file`, where the next batch is near.
+    """Lets `decode`, `decode_file` and `check_file` continue after damage if the next batch is near.
 
     A damaged log can have thousands of damaged ranges in each MiB. So the kernel finds near batches by
     itself, by the rules of `native_log.segment.damage`. The reference leaves all of them to its callers.
