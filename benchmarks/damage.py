@@ -1,4 +1,4 @@
-"""Segments with as much damage as possible beside an undamaged one: `python -m benchmarks.damage`.
+"""Compare heavily damaged segments with an undamaged one: `python -m benchmarks.damage`.
 
 Each segment has 1 MiB. Every second of its batches, which have one small record each, is damaged. Processor
 time is measured, the minimum of five runs.

@@ -3,7 +3,8 @@
 import os
 
 CORES = min(4, os.cpu_count() or 1)
-"""All cores of the machine, at most four: figures of machines with more remain comparable."""
+"""The cores of the machine, at most four, so that results of larger machines remain comparable."""
 NUMBERS_OF_CORES = tuple(sorted({1, min(2, CORES), CORES}))
-"""How work is measured that should become faster with each core."""
+"""The numbers of cores with which scaling is measured."""
 SEVERAL_CORES = tuple(sorted({min(2, CORES), CORES}))
+"""The numbers of cores with which queries and sinks of Spark are measured."""

@@ -73,7 +73,7 @@ def versions() -> dict[str, str]:
     java = subprocess.run([java_tool("java"), "-version"], capture_output=True, text=True).stderr
     java_version = re.search(r'version "([^"]+)', java)
     commit = _git("describe", "--always")
-    # The stages before this one have changed these files.
+    # Earlier stages of the same run have changed these files.
     if _git("status", "--porcelain", "--", ".", ":!benchmarks/results", ":!benchmarks/RESULTS.md"):
         commit += "-dirty"
     return {
