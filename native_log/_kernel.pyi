@@ -30,7 +30,7 @@ class Conditions:
     def __init__(self, conditions: RecordConditions) -> None: ...
 
 class DamageSkipper:
-    def __init__(self, end: int, has_whole_file: bool, *, leaves_newer: bool = False) -> None: ...
+    def __init__(self, end: int, has_whole_file: bool) -> None: ...
 
 class Bytes:
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -64,6 +64,7 @@ def check_file(
     max_bytes: int,
     max_batch_bytes: int = ...,
     order: OffsetOrder | None = None,
+    accept_newer: bool = False,
     skipper: DamageSkipper | None = None,
 ) -> Checked: ...
 def divide_file(

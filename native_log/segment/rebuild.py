@@ -5,10 +5,10 @@ The .log file is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.records import MAX_BATCH_BYTES, Checked, Damage, OffsetOrder, scan
+from native_log.records import MAX_BATCH_BYTES, Checked, Damage, OffsetOrder
 from native_log.segment.damage import DamagedRange, crc_damage, damage_of, damaged_range
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
-
-_MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +160,19 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
     """
     base, position = segment.base_offset, 0
     with segment.open() as file:
-        search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES, leaves_newer=True)
+        search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES)
         order = segment.offset_order(file)
         while position < file.size_bytes:
             damage = None
-            for checked in _check(file, position, order, check_records=True, search=search):
+            for checked in check_batches(
+                file,
+                position,
+                check_records=True,
+                order=order,
+                accept_newer=True,
+                search=search,
+                skipper=search.skipper,
+            ):
                 batches, damage = _valid_batches(checked.batches, base)
                 skipped = [DamagedRange(file.path, *each) for each in checked.skipped]
                 if damage is not None:
@@ -199,54 +205,11 @@ def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Checked]:
     order: OffsetOrder | None = segment.offset_order(file)
     position = 0
     while True:
-        for checked in _check(file, position, order):
+        for checked in check_batches(file, position, order=order, accept_newer=True):
             yield checked
         if checked.damage is None or checked.damage.kind != ORDER:
             return
         position, order = checked.position, None
-
-
-def _check(
-    file: DataFile,
-    position: int,
-    order: OffsetOrder | None,
-    *,
-    check_records: bool = False,
-    search: BatchSearch | None = None,
-) -> Iterator[Checked]:
-    """Check batches from `position` on. The records of a batch of a newer magic count as invalid."""
-    skipper = None if search is None else search.skipper
-    while True:
-        for checked in check_batches(
-            file, position, check_records=check_records, order=order, search=search, skipper=skipper
-        ):
-            newer = None
-            if checked.damage is not None and checked.damage.kind == "magic":
-                newer = _scan_newer_magic(file, checked.position)
-            if order is not None:
-                order = order.after(checked.next_offset)
-            yield checked if newer is None else replace(checked, damage=None)
-        if newer is None:
-            return
-        yield newer
-        if order is not None:
-            order = order.after(newer.next_offset)
-        position = newer.position
-
-
-def _scan_newer_magic(file: DataFile, position: int) -> Checked | None:
-    """Return the batch at `position`; None unless it is valid as magic 2. (No CRC covers the magic.)"""
-    size = 12 + int.from_bytes(file.read(position + 8, 4), "big", signed=True)
-    batch = bytearray(file.read(position, max(0, size)))
-    if len(batch) < size or not _NEWEST_MAGIC < batch[_MAGIC_AT] < 128:
-        return None
-    batch[_MAGIC_AT] = _NEWEST_MAGIC
-    scanned = scan(batch, base_position=position, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES)
-    if scanned.status != "end" or scanned.batches.column("isValid").true_count != 1:
-        return None
-    return Checked(
-        scanned.batches, scanned.status, scanned.position, scanned.next_offset, 0, None, [position]
-    )
 
 
 def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:

@@ -111,6 +111,7 @@ def check_batches(
     check_records: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    accept_newer: bool = False,
     search: BatchSearch | None = None,
     skipper: DamageSkipper | None = None,
 ) -> Iterator[Checked]:
@@ -124,6 +125,7 @@ def check_batches(
     Args:
         max_batch_bytes: a batch that claims more bytes is damaged; by default, it may have any size.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
+        accept_newer: see `check_file`.
         search: see BatchCursor.
         skipper: that of a BatchSearch; None: the check ends at damage.
     """
@@ -137,6 +139,7 @@ def check_batches(
             max_bytes=_CHECK_BYTES,
             max_batch_bytes=max_batch_bytes,
             order=cursor.order,
+            accept_newer=accept_newer,
             skipper=skipper,
         )
         stop = cursor.stop(end)

@@ -71,16 +71,14 @@ class BatchSearch:
         file: the .log file.
         end: where the batches end, exclusive.
         max_batch_bytes: a batch that claims more bytes is not valid.
-        leaves_newer: see DamageSkipper.
         chunk_bytes: how much a reader may read at once; None: there was no damage yet. It grows while
             batches are valid, so that bytes are not read again after each of many damaged ranges.
     """
 
-    def __init__(self, file: DataFile, end: int, max_batch_bytes: int, *, leaves_newer: bool = False) -> None:
+    def __init__(self, file: DataFile, end: int, max_batch_bytes: int) -> None:
         self.file = file
         self.end = end
         self.max_batch_bytes = max_batch_bytes
-        self.leaves_newer = leaves_newer
         self.chunk_bytes: int | None = None
         self._near, self._far = Window(NEAR_BYTES), Window(SEARCH_BYTES)
         self._unchecked_bytes = _UNCHECKED_FACTOR * end
@@ -164,7 +162,7 @@ class BatchSearch:
     @cached_property
     def skipper(self) -> DamageSkipper:
         """Lets the kernel continue after damage within a call, by the rules of `segment.damage`."""
-        return DamageSkipper(self.end, self.file.has_all_bytes, leaves_newer=self.leaves_newer)
+        return DamageSkipper(self.end, self.file.has_all_bytes)
 
     def restart(self) -> None:
         """Let the next chunk be small, because a reader found damage."""

@@ -25,6 +25,13 @@ NO_END = 2**63 - 1
 RECS = [Rec()] * 3
 
 
+def with_magic(magic: int) -> bytes:
+    """Return a batch of magic 2 with the offsets 3 to 5 and another magic, which no CRC covers."""
+    batch = bytearray(v2(RECS, 3))
+    batch[16] = magic
+    return bytes(batch)
+
+
 def checked(
     impl: Any,
     data: bytes,
@@ -65,11 +72,16 @@ def test_a_log_as_it_was_written_is_valid(impl, log: list[Batch]) -> None:
             "max_bytes": st.integers(0, 500),
             "max_batch_bytes": st.sampled_from([60, 1000, 5000]),
             "check_records": st.booleans(),
+            "accept_newer": st.booleans(),
         },
     ),
 )
 @example(data=v2(RECS, offset=2**63 - 3) + v2(RECS, offset=2**63 - 1), torn=0, next_offset=None, how={})
 @example(data=v2(RECS) + v2(RECS, offset=1), torn=0, next_offset=None, how={})
+@example(data=v2(RECS) + with_magic(3), torn=0, next_offset=0, how={"accept_newer": True})
+@example(data=v2(RECS) + with_magic(3), torn=9, next_offset=0, how={"accept_newer": True})
+@example(data=with_magic(3), torn=0, next_offset=5, how={"accept_newer": True})
+@example(data=with_magic(3), torn=0, next_offset=0, how={"accept_newer": True, "max_batch_bytes": 60})
 def test_kernel_and_reference_are_the_same(
     data: bytes, torn: int, next_offset: int | None, how: dict[str, Any]
 ) -> None:
@@ -122,6 +134,27 @@ def test_invalid_records(impl, invalid: bytes) -> None:
     assert result.invalid_records == [len(valid)]
     assert result.batches.column("isValid").to_pylist() == [True] * 3
     assert checked(impl, valid + invalid, check_records=False).invalid_records == []
+
+
+def test_a_batch_of_a_newer_magic(impl) -> None:
+    data = v2(RECS) + with_magic(3) + v2(RECS, 6)
+    result = checked(impl, data, next_offset=0, accept_newer=True)
+    assert (result.status, result.next_offset) == ("end", 9)
+    assert result.batches.column("isValid").to_pylist() == [True] * 3
+    assert result.invalid_records == [len(v2(RECS))]
+    assert checked(impl, data, accept_newer=True, check_records=False).invalid_records == []
+    assert checked(impl, data).damage.kind == "magic"
+
+
+@pytest.mark.parametrize("batch", [with_magic(3)[:-1] + b"!", with_magic(127)[:-1] + b"!", with_magic(255)])
+def test_a_batch_of_a_newer_magic_is_damaged_without_a_right_checksum(impl, batch: bytes) -> None:
+    result = checked(impl, v2(RECS) + batch + v2(RECS, 6), accept_newer=True)
+    assert (result.status, result.position, result.damage.kind) == ("damaged", len(v2(RECS)), "magic")
+
+
+def test_a_batch_of_a_newer_magic_is_in_order(impl) -> None:
+    result = checked(impl, v2(RECS, 6) + with_magic(3), next_offset=6, accept_newer=True)
+    assert (result.position, result.damage.kind) == (len(v2(RECS)), "order")
 
 
 def test_records_follow_those_before_the_call(impl) -> None:

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use crate::chunk::with_chunk;
 use crate::common_records::CommonRecords;
-use crate::decode::{Options, decode};
+use crate::decode::{self, decode};
 use crate::order::Order;
 use crate::record::{Record, RecordHeader};
 use crate::scan::{self, BatchRow, Scanned, scan_file};
@@ -19,11 +19,16 @@ use crate::status::{Status, Stopped};
 /// chunks are small enough to be still in the processor's cache when they are checked, twice.
 const CHUNK_BYTES: RangeInclusive<usize> = 64 << 10..=512 << 10;
 
-/// When to stop, and the largest batch that is read, compressed or decompressed.
-pub struct Limits {
+/// What is checked, when to stop, and the largest batch that is read, compressed or decompressed.
+pub struct Options<'a> {
+    pub check_records: bool,
+    /// Whether a batch of a higher magic than 2 with a right CRC is one whose records are invalid, and not damage.
+    pub accept_newer: bool,
     pub max_rows: usize,
     pub max_bytes: u64,
     pub max_batch_bytes: usize,
+    pub order: Option<Order<'a>>,
+    pub skipper: Option<&'a Skipper>,
 }
 
 /// The batches that were checked.
@@ -42,18 +47,15 @@ pub struct Checked {
 /// Records are invalid if they cannot be decoded, or if their offsets do not increase from the base offset of their batch to
 /// its last offset, after those of the batch before. With a `skipper` and an order, the check continues after damage if the
 /// next batch is near. Fails with UnexpectedEof if the file ends before `end`.
-pub fn check_file(
-    file: &File,
-    position: i64,
-    end: u64,
-    check_records: bool,
-    limits: &Limits,
-    order: Option<Order>,
-    skipper: Option<&Skipper>,
-) -> io::Result<Checked> {
-    let &Limits { max_rows, max_bytes, max_batch_bytes } = limits;
-    let base_position = position;
-    let options = scan::Options { base_position, check_crcs: true, max_rows, max_batch_bytes, order, skipper };
+pub fn check_file(file: &File, position: i64, end: u64, options: &Options) -> io::Result<Checked> {
+    let &Options { check_records, accept_newer, max_rows, max_bytes, max_batch_bytes, order, skipper } = options;
+    let options = scan::Options {
+        check_crcs: true,
+        accept_newer,
+        order,
+        skipper,
+        ..scan::Options::new(position, max_rows, max_batch_bytes)
+    };
     let mut previous = order.map_or(-1, |order| order.next_offset().wrapping_sub(1));
     let (mut invalid_records, mut bytes) = (Vec::new(), 0);
     let is_last = |row: &BatchRow, rest: &[u8]| {
@@ -72,7 +74,7 @@ pub fn check_file(
 }
 
 fn has_valid_records(row: &BatchRow, batch: &[u8], previous: i64, max_batch_bytes: usize) -> bool {
-    let options = Options {
+    let options = decode::Options {
         base_position: 0,
         selection: Selection::default(),
         conditions: None,

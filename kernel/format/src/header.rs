@@ -10,6 +10,7 @@ pub const PREFIX_BYTES: usize = 12;
 pub const MAGIC_AT: usize = 16;
 /// Index of the byte after the magic byte.
 pub const MAGIC_END: usize = MAGIC_AT + 1;
+const NEWEST_MAGIC: i8 = 2;
 /// The smallest size field of any format, that of an empty v0 message. To DataLogInputStream, less is corrupt.
 pub const MIN_SIZE: i32 = 14;
 
@@ -78,6 +79,23 @@ pub fn next(buffer: &[u8], at: usize, max_batch_bytes: usize) -> Next {
     }
 }
 
+/// Reads the prefix of a batch of a higher magic than 2, as if it had magic 2. None if no such batch begins here.
+pub fn next_newer(bytes: &[u8], max_batch_bytes: usize) -> Option<Prefix> {
+    let mut start: [u8; MAGIC_END] = *bytes.first_chunk()?;
+    if start[MAGIC_AT] as i8 <= NEWEST_MAGIC {
+        return None;
+    }
+    start[MAGIC_AT] = NEWEST_MAGIC as u8;
+    match next(&start, 0, max_batch_bytes) {
+        Next::Batch(prefix) => Some(prefix),
+        _ => None,
+    }
+}
+
+pub fn unknown_magic(magic: i8) -> Fault {
+    Fault::new(Kind::Magic, format!("expected magic 0, 1 or 2, found {magic}"))
+}
+
 fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, Fault> {
     if size < MIN_SIZE {
         let message = format!("expected a size field of at least {MIN_SIZE}, found {size}");
@@ -87,10 +105,7 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
         0 => V0_SMALLEST,
         1 => V1_SMALLEST,
         2 => V2_HEADER,
-        _ => {
-            let message = format!("expected magic 0, 1 or 2, found {magic}");
-            return Err(Fault::new(Kind::Magic, message));
-        }
+        _ => return Err(unknown_magic(magic)),
     };
     let total = size as usize + PREFIX_BYTES;
     if total > max_batch_bytes.min(MAX_TOTAL) {

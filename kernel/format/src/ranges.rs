@@ -21,8 +21,7 @@ pub fn divide_file(
     max_rows: usize,
     max_batch_bytes: usize,
 ) -> io::Result<(Vec<(i64, i64)>, Stopped)> {
-    let options =
-        Options { base_position: position, check_crcs: false, max_rows, max_batch_bytes, order: None, skipper: None };
+    let options = Options::new(position, max_rows, max_batch_bytes);
     let sizes = HEADER_CHUNK_BYTES..=HEADER_CHUNK_BYTES;
     let scanned = with_chunk(|chunk| scan_file(file, end, options, chunk, sizes, |_, _| false))?;
     let Scanned { mut rows, mut stopped, .. } = scanned;

@@ -9,7 +9,7 @@ use crate::big_endian::i16_at;
 use crate::chunk::{Chunk, with_chunk};
 use crate::codec::Codec;
 use crate::damage::{Damage, Fault, Kind};
-use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::header::{LegacyHeader, MAGIC_AT, Next, Prefix, V2_HEADER, V2Header, next, next_newer, unknown_magic};
 use crate::order::{Claim, Order};
 use crate::skip::{Claimed, NEAR_BYTES, Skipped, Skipper};
 use crate::status::{Status, Stopped};
@@ -61,7 +61,7 @@ pub fn scan(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> (Vec<BatchRow>, Stopped) {
-    let options = Options { base_position, check_crcs, max_rows: usize::MAX, max_batch_bytes, order, skipper: None };
+    let options = Options { check_crcs, order, ..Options::new(base_position, usize::MAX, max_batch_bytes) };
     let Ok(scanned) = scan_from(Buffer(buffer), options, |_, _| false);
     (scanned.rows, scanned.stopped)
 }
@@ -76,8 +76,7 @@ pub fn scan_headers(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> io::Result<(Vec<BatchRow>, Stopped)> {
-    let base_position = position as i64;
-    let options = Options { base_position, check_crcs: false, max_rows, max_batch_bytes, order, skipper: None };
+    let options = Options { order, ..Options::new(position as i64, max_rows, max_batch_bytes) };
     let sizes = HEADER_BYTES..=HEADER_BYTES;
     let scanned = with_chunk(|chunk| scan_file(file, end, options, chunk, sizes, |_, _| false))?;
     Ok((scanned.rows, scanned.stopped))
@@ -107,11 +106,21 @@ pub(crate) fn scan_file(
 pub(crate) struct Options<'a> {
     pub base_position: i64,
     pub check_crcs: bool,
+    /// Whether a batch of a higher magic than 2 with a right CRC has a row. It is read as one of magic 2, as a broker does. CRCs
+    /// must be checked.
+    pub accept_newer: bool,
     pub max_rows: usize,
     pub max_batch_bytes: usize,
     pub order: Option<Order<'a>>,
     /// Some: continue after damage, wrong CRCs included, if the next batch is near. CRCs and order must be checked.
     pub skipper: Option<&'a Skipper>,
+}
+
+impl Options<'_> {
+    pub fn new(base_position: i64, max_rows: usize, max_batch_bytes: usize) -> Self {
+        let (check_crcs, accept_newer) = (false, false);
+        Options { base_position, check_crcs, accept_newer, max_rows, max_batch_bytes, order: None, skipper: None }
+    }
 }
 
 /// The batches that were scanned.
@@ -267,7 +276,10 @@ impl<S: Source> Scan<'_, S> {
             Next::Zeros => Ok(Some(End::new(Status::Zeros))),
             Next::Partial { needed } => Ok(Some(End::partial(needed))),
             Next::Damaged { fault, size_bytes, offset } => {
-                self.damaged(Damage { fault, position: self.position(), size_bytes, offset })
+                match next_newer(rest, self.options.max_batch_bytes).filter(|_| self.options.accept_newer) {
+                    Some(prefix) => self.batch(&prefix, is_last),
+                    None => self.damaged(Damage { fault, position: self.position(), size_bytes, offset }),
+                }
             }
         }
     }
@@ -284,16 +296,20 @@ impl<S: Source> Scan<'_, S> {
         if header.len() < prefix.header_bytes() {
             return Ok(Some(End::partial(prefix.header_bytes())));
         }
+        // Only a right CRC proves that a batch of another magic is a newer one.
+        let magic = header[MAGIC_AT] as i8;
+        let newer = (magic != prefix.magic).then(|| damage(unknown_magic(magic)));
         if let Some((skipper, order)) = self.options.skipper.zip(self.order) {
-            match skipper.claimed(prefix, header, position, &order) {
-                Claimed::False(fault) => {
+            match (skipper.claimed(prefix, header, position, &order), &newer) {
+                (Claimed::False(_), Some(damage)) => return self.damaged(damage.clone()),
+                (Claimed::False(fault), None) => {
                     if self.skip(damage(fault))?.is_none() {
                         return Ok(None);
                     }
                 }
                 // The caller must decide, and continues from here.
-                Claimed::Unknown if !self.skipped.is_empty() => return Ok(Some(End::new(Status::Limit))),
-                Claimed::Unknown | Claimed::Trusted => {}
+                (Claimed::Unknown, _) if !self.skipped.is_empty() => return Ok(Some(End::new(Status::Limit))),
+                (Claimed::Unknown | Claimed::Trusted, _) => {}
             }
         }
         let rest = self.source.batch_or_header(self.at, prefix.total, check_crcs)?;
@@ -301,6 +317,9 @@ impl<S: Source> Scan<'_, S> {
             Ok(row) => row,
             Err(needed) => return Ok(Some(End::partial(needed))),
         };
+        if let Some(damage) = newer.filter(|_| row.is_valid == Some(false)) {
+            return self.damaged(damage);
+        }
         if let Some(order) = &mut self.order {
             if let Err(fault) = check_order(order, &row, rest) {
                 return self.damaged(damage(fault));

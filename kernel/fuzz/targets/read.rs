@@ -7,7 +7,7 @@ use arrow_array::Array;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_arrow::columns::{Column, Constants};
 use kafka_log_arrow::decode::decode;
-use kafka_log_format::check::{Limits, check_file};
+use kafka_log_format::check::{self, check_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::header::MAGIC_END;
@@ -93,9 +93,19 @@ fn checked(buffer: &[u8]) {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     file.write_all_at(buffer, 0).unwrap();
-    let (end, limits) =
-        (buffer.len() as u64, Limits { max_rows: 100, max_bytes: 50_000, max_batch_bytes: MAX_BATCH_BYTES });
-    let checked = check_file(&file, 0, end, true, &limits, None, None).unwrap();
+    let end = buffer.len() as u64;
+    let options = check::Options {
+        check_records: true,
+        accept_newer: false,
+        max_rows: 100,
+        max_bytes: 50_000,
+        max_batch_bytes: MAX_BATCH_BYTES,
+        order: None,
+        skipper: None,
+    };
+    let checked = check_file(&file, 0, end, &options).unwrap();
+    let newer = check_file(&file, 0, end, &check::Options { accept_newer: true, ..options }).unwrap();
+    assert_eq!(checked.rows, newer.rows[..checked.rows.len()]);
     let (rows, _) = scan(buffer, 0, true, MAX_BATCH_BYTES, None);
     assert_eq!(checked.rows, rows[..checked.rows.len()]);
     let positions: Vec<i64> = checked.rows.iter().map(|row| row.position).collect();

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use kafka_log_arrow::batch_columns::{BatchColumn, batch_column, batch_columns, some_batch_columns};
 use kafka_log_arrow::columns::{Column, Constants, RecordColumns};
 use kafka_log_arrow::decode::{decode, decode_file};
-use kafka_log_format::check::{Limits, check_file};
+use kafka_log_format::check::{self, check_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::ranges::divide_file;
@@ -40,7 +40,7 @@ use crate::results::{checked, decoded, divided, scanned};
 use crate::skipper::DamageSkipper;
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 24;
+const API_VERSION: u32 = 25;
 
 #[pymodule]
 mod _kernel {
@@ -185,7 +185,7 @@ mod _kernel {
     #[pyfunction]
     #[pyo3(signature = (
         descriptor, position, end, *, check_records, max_rows, max_bytes, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES,
-        order = None, skipper = None
+        order = None, accept_newer = false, skipper = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords of a Python function")]
     fn check_file<'py>(
@@ -198,14 +198,16 @@ mod _kernel {
         max_bytes: u64,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
+        accept_newer: bool,
         skipper: Option<Py<DamageSkipper>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (file, order) = (borrowed(descriptor)?, OpenOrder::of(order)?);
         let order = order.as_ref().map(OpenOrder::order);
         let skipper = skipper.as_ref().map(|skipper| &skipper.get().skipper);
-        let limits = Limits { max_rows, max_bytes, max_batch_bytes };
+        let options =
+            check::Options { check_records, accept_newer, max_rows, max_bytes, max_batch_bytes, order, skipper };
         let result = py.detach(|| {
-            super::check_file(&file, position, end, check_records, &limits, order, skipper).map(|checked| {
+            super::check_file(&file, position, end, &options).map(|checked| {
                 let (fields, arrays) = batch_columns(&checked.rows);
                 (ArrowBatch::new(fields, arrays, checked.rows.len()), checked)
             })

@@ -12,8 +12,7 @@ pub struct DamageSkipper {
 #[pymethods]
 impl DamageSkipper {
     #[new]
-    #[pyo3(signature = (end, has_whole_file, *, leaves_newer = false))]
-    fn new(end: i64, has_whole_file: bool, leaves_newer: bool) -> Self {
-        DamageSkipper { skipper: Skipper::new(end, has_whole_file, leaves_newer) }
+    fn new(end: i64, has_whole_file: bool) -> Self {
+        DamageSkipper { skipper: Skipper::new(end, has_whole_file) }
     }
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.records.reference.batch import read_batch
 from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import MAGIC_AT
 from native_log.records.reference.scan import ScanOptions, reader, scan_from
 from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Checked
 
@@ -26,6 +27,7 @@ def check_file(
     max_bytes: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    accept_newer: bool = False,
     skipper: DamageSkipper | None = None,
 ) -> Checked:
     """Scan a file's bytes from `position` (inclusive) to `end` (exclusive), and check CRCs and records.
@@ -41,6 +43,8 @@ def check_file(
         descriptor: of a file that is open for reading.
         check_records: whether to check records. Those of batches with a wrong CRC are not checked.
         max_batch_bytes, order: as for `scan`.
+        accept_newer: whether a batch of a higher magic than 2 is one whose records are invalid, if it has a
+            right CRC when it is read as one of magic 2. Otherwise it is damage.
         skipper: continue after damage, including batches with a wrong CRC, if the next batch is near. This
             requires an order. None: stop at damage.
 
@@ -61,7 +65,7 @@ def check_file(
         size_bytes += header.size_bytes
         return not is_valid or size_bytes >= max_bytes
 
-    how = ScanOptions(position, True, max_rows, max_batch_bytes, order)
+    how = ScanOptions(position, True, accept_newer, max_rows, max_batch_bytes, order)
     scanned = scan_from(reader(descriptor, position, end), how, is_last)
     return Checked(
         scanned.batches,
@@ -75,6 +79,8 @@ def check_file(
 
 
 def _are_valid(header: BatchHeader, batch: memoryview, previous: int, max_batch_bytes: int) -> bool:
+    if batch[MAGIC_AT] != header.magic:
+        return False
     if header.record_count == 0:
         return True
     try:

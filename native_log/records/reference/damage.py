@@ -35,12 +35,10 @@ class DamageSkipper:
     itself, by the rules of `native_log.segment.damage`. The reference leaves all of them to its callers.
     """
 
-    def __init__(self, end: int, has_whole_file: bool, *, leaves_newer: bool = False) -> None:
+    def __init__(self, end: int, has_whole_file: bool) -> None:
         """Take the position where the batches of the file end.
 
         Args:
             has_whole_file: whether the descriptor in the order has all bytes of the file, not only those of
                 the call.
-            leaves_newer: whether to leave batches to the caller that are damaged only because their magic is
-                too high.
         """

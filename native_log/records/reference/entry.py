@@ -59,6 +59,7 @@ PREFIX = struct.Struct(">qi")
 """offset, size"""
 PREFIX_BYTES = 12
 MAGIC_AT = 16
+NEWEST_MAGIC = 2
 MIN_ENTRY_BYTES = 17
 """Up to and including the magic: the least that identifies a batch."""
 MIN_SIZE = 14

@@ -12,7 +12,14 @@ import pyarrow as pa
 from native_log.records.reference.batch import has_valid_crc
 from native_log.records.reference.codec import codec_name
 from native_log.records.reference.damage import DamagedBatchError, Stop
-from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
+from native_log.records.reference.entry import (
+    MAGIC_AT,
+    NEWEST_MAGIC,
+    V2_HEADER,
+    BatchHeader,
+    header_at,
+    wrap64,
+)
 from native_log.records.reference.order import OrderCheck
 from native_log.records.reference.varint import read_varint, read_varlong
 from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Scanned
@@ -133,10 +140,11 @@ def reader(descriptor: int, position: int, end: int) -> Callable[[int, int], mem
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """The arguments of `scan` and `scan_headers`."""
+    """The arguments of `scan`, `scan_headers` and `check_file`."""
 
     base_position: int
     check_crcs: bool = False
+    accept_newer: bool = False
     max_rows: int | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     order: OffsetOrder | None = None
@@ -167,26 +175,40 @@ def scan_from(
         try:
             if is_full and rest:
                 raise Stop("limit")
-            header = header_at(rest, 0, options.base_position + index, options.max_batch_bytes)
+            header = _header_at(rest, options.base_position + index, options)
             if options.check_crcs:
                 rest = read(index, header.size_bytes)
             needed = header.size_bytes if options.check_crcs else header_and_control_bytes(header)
             if needed > len(rest):
                 raise Stop("partial", needed)
+            batch = rest[: header.size_bytes]
+            is_valid = has_valid_crc(header, batch) if options.check_crcs else None
+            if batch[MAGIC_AT] != header.magic and not is_valid:
+                header_at(rest, 0, header.position, options.max_batch_bytes)  # raises the damage
             if order is not None:
                 order.check(header, rest)
         except Stop as stop:
             batches = pa.RecordBatch.from_pylist(rows, schema=options.schema)
             position = options.base_position + index
             return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
-        batch = rest[: header.size_bytes]
-        is_valid = has_valid_crc(header, batch) if options.check_crcs else None
         rows.append(row(header, batch, is_valid))
         is_full = is_last(header, batch, is_valid) or len(rows) == options.max_rows
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
         if order is not None:
             order.accept(next_offset)
+
+
+def _header_at(rest: memoryview, position: int, options: ScanOptions) -> BatchHeader:
+    if options.accept_newer and len(rest) > MAGIC_AT and NEWEST_MAGIC < rest[MAGIC_AT] < 128:
+        as_newest = bytearray(rest)
+        as_newest[MAGIC_AT] = NEWEST_MAGIC
+        try:
+            return header_at(memoryview(as_newest), 0, position, options.max_batch_bytes)
+        except Stop as stop:
+            if stop.status == "partial":
+                raise
+    return header_at(rest, 0, position, options.max_batch_bytes)
 
 
 def header_and_control_bytes(header: BatchHeader) -> int:

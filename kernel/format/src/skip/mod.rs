@@ -35,8 +35,6 @@ pub struct Skipper {
     end: i64,
     /// The checksums of batches that end far away. None: the file of the order does not have all of its bytes yet.
     far: Option<Mutex<FarCrcs>>,
-    /// Whether to leave batches of a newer magic to the caller.
-    leaves_newer: bool,
     /// Batches up to this size are read without first checking that their size is right.
     trusted_bytes: AtomicUsize,
 }
@@ -57,10 +55,10 @@ pub enum Claimed {
 }
 
 impl Skipper {
-    pub fn new(end: i64, has_whole_file: bool, leaves_newer: bool) -> Self {
+    pub fn new(end: i64, has_whole_file: bool) -> Self {
         let far = || Mutex::new(FarCrcs { v2: FileCrcs::new(&CRC32C), legacy: FileCrcs::new(&CRC32) });
         let trusted_bytes = AtomicUsize::new(usize::MAX);
-        Skipper { end, far: has_whole_file.then(far), leaves_newer, trusted_bytes }
+        Skipper { end, far: has_whole_file.then(far), trusted_bytes }
     }
 
     /// Decides, before a batch is read, whether its size can be true. `rest` begins with the batch.
@@ -97,9 +95,6 @@ impl Skipper {
         order: &Order,
         max_batch_bytes: usize,
     ) -> Result<(Skipped, usize), Damage> {
-        if self.leaves_newer && damage.kind() == Kind::Magic && may_be_newer(rest, &damage) {
-            return Err(damage);
-        }
         let near = Near::new(self, rest, damage.position, order, max_batch_bytes);
         let Some(batch) = near.next_batch(&damage) else { return Err(damage) };
         self.trusted_bytes.store(NEAR_BYTES, Ordering::Relaxed);
@@ -137,13 +132,6 @@ impl Skipper {
         }
         .ok()
     }
-}
-
-/// Whether the bytes begin with a batch that is damaged only because its magic is too high: no CRC covers the magic.
-fn may_be_newer(bytes: &[u8], damage: &Damage) -> bool {
-    let total = usize::try_from(damage.size_bytes).unwrap_or(usize::MAX);
-    let Some(header) = bytes.first_chunk::<V2_HEADER>().filter(|_| total >= V2_HEADER) else { return true };
-    bytes.get(..total).is_none_or(|batch| V2Header::parse(header).check_crc(batch).is_ok())
 }
 
 fn cut_off(total: usize, left: usize) -> Fault {
@@ -196,7 +184,7 @@ mod tests {
     fn found(bytes: &[u8], known: usize, damage: &Damage, next: i64, end: i64) -> [Option<usize>; 2] {
         let file = file_of(bytes);
         [false, true].map(|has_whole_file| {
-            let skipper = Skipper::new(bytes.len() as i64, has_whole_file, false);
+            let skipper = Skipper::new(bytes.len() as i64, has_whole_file);
             let order = Order::new(next, end, &file);
             skipper.skip(damage.clone(), &bytes[..known], &order, 1 << 20).ok().map(|(_, bytes)| bytes)
         })
@@ -262,19 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_a_newer_magic_can_be_left_to_the_caller() {
-        let mut bytes = [batch(5, 10), batch(6, 0), batch(7, 0)].concat();
-        bytes[16] = 3;
-        let (file, total) = (file_of(&bytes), V2_HEADER + 10);
-        for (changed, leaves_newer) in [(false, true), (false, false), (true, true)] {
-            bytes[V2_HEADER] = if changed { 8 } else { 7 };
-            let skipper = Skipper::new(bytes.len() as i64, true, leaves_newer);
-            let skipped = skipper.skip(damage(Kind::Magic, total), &bytes, &Order::new(5, 100, &file), 1 << 20);
-            assert_eq!(skipped.is_err(), leaves_newer && !changed);
-        }
-    }
-
-    #[test]
     fn sizes_are_checked_after_damage() {
         let (large, small) = (batch(6, 2 * NEAR_BYTES), batch(9, 0));
         let total = large.len();
@@ -284,7 +259,7 @@ mod tests {
             let bytes = [&[0xff; 70], &small[..], bytes, &small].concat();
             let (file, at) = (file_of(&bytes), 70 + V2_HEADER);
             for has_whole_file in [false, true] {
-                let skipper = Skipper::new(bytes.len() as i64, has_whole_file, false);
+                let skipper = Skipper::new(bytes.len() as i64, has_whole_file);
                 let order = Order::new(5, 100, &file);
                 let claimed = || {
                     let prefix = Prefix { offset: 6, total, magic: 2 };
@@ -302,8 +277,7 @@ mod tests {
         }
         let file = file_of(&small);
         let prefix = Prefix { offset: 9, total: V2_HEADER + 1, magic: 2 };
-        let claimed =
-            Skipper::new(V2_HEADER as i64, true, false).claimed(&prefix, &small, 0, &Order::new(5, 100, &file));
+        let claimed = Skipper::new(V2_HEADER as i64, true).claimed(&prefix, &small, 0, &Order::new(5, 100, &file));
         assert!(matches!(claimed, Claimed::False(fault) if fault.kind == Kind::Size));
     }
 }
