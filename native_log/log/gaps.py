@@ -42,12 +42,13 @@ def gaps_between(
     """
     after_damage = {each.end_position for each in damaged}
     bases, lasts = int64s(batches, "baseOffset"), int64s(batches, "lastOffset")
+    positions = int64s(batches, "position")
     is_known = batches.column("baseOffset").is_valid() if batches.column("baseOffset").null_count else None
     # A chunk has few batches, so this loop takes less time than calls of Arrow's functions.
     for index, first in enumerate(bases):
         # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
         if first > expected and (is_known is None or is_known[index].as_py()):
-            position = int64s(batches, "position")[index]
+            position = positions[index]
             if position not in after_damage:
                 yield OffsetSpan(expected, first), position
         expected = lasts[index] + 1

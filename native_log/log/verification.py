@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, chain, islice, pairwise
+from itertools import chain, islice, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
@@ -31,14 +32,13 @@ from native_log.segment.files import (
 )
 from native_log.segment.indexing import ORDER
 from native_log.segment.rebuild import ValidBatches, read_all_batches
-from native_log.segment.scan import int32s, int64s, row
+from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.partition_log import PartitionLog
     from native_log.segment.health import IndexHealth
-    from native_log.segment.scan import Batch
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
@@ -190,16 +190,19 @@ class _SegmentCheck:
             return
         batches = part.batches
         positions, lasts = int64s(batches, "position"), int64s(batches, "lastOffset")
+        sizes = int32s(batches, "sizeInBytes")
         for position in part.invalid_records:
             index = bisect_left(positions, position)
             if index < len(positions):
-                before = lasts[index - 1] if index else self.previous
-                self._check_records(file, row(batches, index), before)
+                first = batches.column("baseOffset")[index].as_py()
+                if first is None:  # a wrapper: only its records have the first offset
+                    first = 1 + (lasts[index - 1] if index else self.previous)
+                self._check_records(file, position, sizes[index], first, lasts[index])
         self.previous = lasts[-1]
         self.damaged += part.damaged
         self.gaps.take(batches, part.damaged)
         self.problems += self.epochs.take(file.path, batches)
-        end = positions[-1] + int32s(batches, "sizeInBytes")[-1]
+        end = positions[-1] + sizes[-1]
         self.advance(end - self.position)
         self.position = end
         self.positions.frombytes(positions.cast("b"))
@@ -207,18 +210,12 @@ class _SegmentCheck:
         self.timestamps_ms.frombytes(int64s(batches, "maxTimestamp").cast("b"))
         self.aborted += self.states.apply(batches, partial(read_batch, file))
 
-    def _check_records(self, file: DataFile, batch: Batch, previous: int) -> None:
-        """Check the records of a batch, which follows the offset `previous`."""
-        position, size, base, last = (
-            batch[name] for name in ("position", "sizeInBytes", "baseOffset", "lastOffset")
-        )
-        least = previous + 1 if base is None else base
-        problem = _records_problem(file.read(position, size), least, last)
-        if problem is not None:
-            first = last if base is None else base
-            self.problems.append(
-                Problem("records", file.path, position, first, problem, _SERVED.format(size))
-            )
+    def _check_records(self, file: DataFile, position: int, size: int, first: int, last: int) -> None:
+        """Check the records of a batch, which may have the offsets from `first` to `last`."""
+        message = _records_problem(file.read(position, size), first, last)
+        if message is not None:
+            problem = Problem("records", file.path, position, first, message, _SERVED.format(size))
+            self.problems.append(problem)
 
     def check_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
         """Yield a problem for each damaged range."""
@@ -255,12 +252,7 @@ class _SegmentCheck:
         index = self.segment.load_offset_index()
         health = index.health(self.segment.size_bytes)
         yield from self._health(INDEX, health, is_last)
-        # The greatest offset before each batch, by its position.
-        greatest = dict(zip(self.positions, chain((-1,), self.last_offsets), strict=False))
-        end = self.last_offsets[-1] if self.last_offsets and not self.damaged else -1
         for entry, (offset, position) in enumerate(islice(index, health.entries)):
-            if greatest.get(position, offset) < offset <= end:  # nearly always
-                continue
             message = self._entry_problem(offset, position, is_written)
             if message is not None:
                 message = f"entry {entry} points to position {position} of the .log{message}"
@@ -272,16 +264,14 @@ class _SegmentCheck:
         A batch must begin at its position, all offsets before that position must be below its offset, and the
         segment must reach its offset.
         """
-        if self._is_damaged(position):
-            return None
         batch = bisect_left(self.positions, position)
         if batch == len(self.positions) or self.positions[batch] != position:
-            return ", where no batch begins"
+            return None if self._is_damaged(position) else ", where no batch begins"
         if batch and self.last_offsets[batch - 1] >= offset:
             return f" for offset {offset}, which lies before that position: lookups by offset miss records"
-        is_whole = not any(damaged.end_position > position for damaged in self.damaged)
-        if self.last_offsets[-1] < offset and is_whole and not is_written:
-            last = self.last_offsets[-1]
+        last = self.last_offsets[-1]
+        is_whole = not self.damaged or self.damaged[-1].end_position <= position
+        if last < offset and is_whole and not is_written:
             return f" for offset {offset}, but the segment ends at {last}: a broker ends the log too early"
         return None
 
@@ -290,20 +280,21 @@ class _SegmentCheck:
         index = self.segment.load_time_index()
         health = index.health()
         yield from self._health(TIME_INDEX, health, is_last)
-        greatest = list(accumulate(self.timestamps_ms, max))
-        batches = 0
+        greatest, batches = -1, 0
         for entry, (timestamp_ms, offset) in enumerate(islice(index, health.entries)):
-            while batches < len(greatest) and self.last_offsets[batches] <= offset:
+            while batches < len(self.last_offsets) and self.last_offsets[batches] <= offset:
+                greatest = max(greatest, self.timestamps_ms[batches])
                 batches += 1
-            if batches and greatest[batches - 1] > timestamp_ms:
+            if batches and greatest > timestamp_ms:
                 message = (
                     f"entry {entry}: expected no timestamp greater than {timestamp_ms} up to its offset, "
-                    f"found {greatest[batches - 1]} in the log: lookups by time miss records"
+                    f"found {greatest} in the log: lookups by time miss records"
                 )
                 yield self._index_problem(TIME_INDEX, entry * TIME_ENTRY.size, offset, message)
 
     def _is_damaged(self, position: int) -> bool:
-        return any(damaged.position <= position < damaged.end_position for damaged in self.damaged)
+        before = bisect_right(self.damaged, position, key=attrgetter("position"))
+        return before > 0 and position < self.damaged[before - 1].end_position
 
     def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
         if health.status == "missing" and self.segment.size_bytes:

@@ -1,5 +1,7 @@
 //! The two checksums: CRC-32C of v2 batches, CRC-32 of v0/v1 messages.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 /// CRC-32C (Castagnoli). A v2 batch has the CRC-32C of its bytes from the attributes to its end.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
@@ -29,28 +31,36 @@ const STEP: usize = 256;
 /// A checksum, and what is needed to compute that of a range from those of its parts.
 pub struct Checksum {
     pub of: fn(&[u8]) -> u32,
+    algorithm: CrcAlgorithm,
     /// The lowest bit is the coefficient of x^31.
     polynomial: u32,
     /// x^8, x^16, x^32 ...: the factors for 1, 2, 4 ... bytes.
     powers: [u32; u64::BITS as usize],
 }
 
-pub static CRC32C: Checksum = Checksum::new(crc32c, 0x82f6_3b78);
-pub static CRC32: Checksum = Checksum::new(crc32, 0xedb8_8320);
+pub static CRC32C: Checksum = Checksum::new(crc32c, CrcAlgorithm::Crc32Iscsi, 0x82f6_3b78);
+pub static CRC32: Checksum = Checksum::new(crc32, CrcAlgorithm::Crc32IsoHdlc, 0xedb8_8320);
 
 impl Checksum {
-    const fn new(of: fn(&[u8]) -> u32, polynomial: u32) -> Self {
+    const fn new(of: fn(&[u8]) -> u32, algorithm: CrcAlgorithm, polynomial: u32) -> Self {
         let (mut powers, mut power, mut index) = ([0; u64::BITS as usize], 1 << (31 - 8), 0);
         while index < powers.len() {
             powers[index] = power;
             power = product(power, power, polynomial);
             index += 1;
         }
-        Checksum { of, polynomial, powers }
+        Checksum { of, algorithm, polynomial, powers }
     }
 
-    /// Shifts the checksum of a prefix past the `bytes` bytes that follow it. XORing the result with the checksum of those
-    /// bytes gives the checksum of both together.
+    /// The checksum of a prefix that has the checksum `crc`, and of the bytes after it.
+    pub fn extended(&self, crc: u32, bytes: &[u8]) -> u32 {
+        let mut digest = Digest::new_with_init_state(self.algorithm, u64::from(!crc));
+        digest.update(bytes);
+        digest.finalize() as u32
+    }
+
+    /// Shifts the checksum of a prefix past the `bytes` bytes that follow it. XORing the result with the checksum of the
+    /// prefix and those bytes gives the checksum of those bytes.
     pub fn shifted(&self, crc: u32, bytes: u64) -> u32 {
         let powers = self.powers.iter().enumerate().filter(|(bit, _)| bytes >> bit & 1 != 0);
         powers.fold(crc, |crc, (_, &power)| product(crc, power, self.polynomial))
@@ -79,11 +89,10 @@ impl<'a> RangeCrcs<'a> {
     fn before(&mut self, end: usize) -> u32 {
         let steps = end / STEP;
         for step in self.prefixes.len()..=steps {
-            let crc = (self.checksum.of)(&self.bytes[(step - 1) * STEP..step * STEP]);
-            self.prefixes.push(self.checksum.shifted(self.prefixes[step - 1], STEP as u64) ^ crc);
+            let bytes = &self.bytes[(step - 1) * STEP..step * STEP];
+            self.prefixes.push(self.checksum.extended(self.prefixes[step - 1], bytes));
         }
-        let rest = &self.bytes[steps * STEP..end];
-        self.checksum.shifted(self.prefixes[steps], rest.len() as u64) ^ (self.checksum.of)(rest)
+        self.checksum.extended(self.prefixes[steps], &self.bytes[steps * STEP..end])
     }
 }
 

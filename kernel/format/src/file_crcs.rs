@@ -20,11 +20,52 @@ pub struct FileCrcs {
     /// The checksums of the first 0, STEP, 2 * STEP ... bytes from there on. Empty: nothing was read yet.
     prefixes: Vec<u32>,
     buffer: Vec<u8>,
+    /// The blocks in which a range began and ended last: those of the next ranges are often the same.
+    first: Block,
+    last: Block,
+}
+
+/// Bytes of a file.
+#[derive(Default)]
+struct Block {
+    position: u64,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// The `bytes` bytes from `position` on. Reads STEP bytes, or up to the end of the file, if it does not have them yet.
+    fn at(&mut self, file: &File, position: u64, bytes: usize) -> io::Result<&[u8]> {
+        if self.position != position || self.bytes.len() < bytes {
+            self.bytes.resize(STEP as usize, 0);
+            self.position = position;
+            let read = file.read_at(&mut self.bytes, position);
+            self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+            read?;
+        }
+        self.bytes.get(..bytes).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// See the fields of FileCrcs.
+struct Prefixes<'a> {
+    checksum: &'static Checksum,
+    from: u64,
+    crcs: &'a [u32],
+}
+
+impl Prefixes<'_> {
+    /// The checksum of the covered bytes before `end`, at most STEP bytes after the last prefix.
+    fn before(&self, end: u64, file: &File, block: &mut Block) -> io::Result<u32> {
+        let (steps, rest) = ((end - self.from) / STEP, (end - self.from) % STEP);
+        let bytes = block.at(file, end - rest, rest as usize)?;
+        Ok(self.checksum.extended(self.crcs[steps as usize], bytes))
+    }
 }
 
 impl FileCrcs {
     pub fn new(checksum: &'static Checksum) -> Self {
-        FileCrcs { checksum, from: 0, prefixes: Vec::new(), buffer: Vec::new() }
+        let (first, last) = (Block::default(), Block::default());
+        FileCrcs { checksum, from: 0, prefixes: Vec::new(), buffer: Vec::new(), first, last }
     }
 
     /// The checksum of the bytes in `range`. Fails with UnexpectedEof if the file ends earlier.
@@ -39,7 +80,9 @@ impl FileCrcs {
             self.prefixes = vec![0];
         }
         self.extend(file, range.end)?;
-        let (start, end) = (self.before(file, range.start)?, self.before(file, range.end)?);
+        let prefixes = Prefixes { checksum: self.checksum, from: self.from, crcs: &self.prefixes };
+        let start = prefixes.before(range.start, file, &mut self.first)?;
+        let end = prefixes.before(range.end, file, &mut self.last)?;
         Ok(self.checksum.shifted(start, bytes) ^ end)
     }
 
@@ -58,17 +101,9 @@ impl FileCrcs {
             self.read(file, position, bytes)?;
             for step in self.buffer.chunks_exact(STEP as usize) {
                 let before = self.prefixes.last().copied().unwrap_or_default();
-                self.prefixes.push(self.checksum.shifted(before, STEP) ^ (self.checksum.of)(step));
+                self.prefixes.push(self.checksum.extended(before, step));
             }
         }
-    }
-
-    /// The checksum of the covered bytes before `end`, at most STEP bytes after the last prefix.
-    fn before(&mut self, file: &File, end: u64) -> io::Result<u32> {
-        let (steps, rest) = ((end - self.from) / STEP, (end - self.from) % STEP);
-        let prefix = self.prefixes[steps as usize];
-        let crc = (self.checksum.of)(self.read(file, end - rest, rest)?);
-        Ok(self.checksum.shifted(prefix, rest) ^ crc)
     }
 
     fn read(&mut self, file: &File, position: u64, bytes: u64) -> io::Result<&[u8]> {

@@ -1,9 +1,10 @@
 //! Find the next whole batch after damaged bytes.
 
+use crate::big_endian::{i32_at, i64_at};
 use crate::codec::Codec;
 use crate::crc::RangeCrcs;
 use crate::header::{
-    LEGACY_CRC_FROM, LegacyHeader, MAGIC_AT, MAGIC_END, Next, Prefix, V2_CRC_FROM, V2_HEADER, V2Header, next,
+    LEGACY_CRC_FROM, LegacyHeader, MAGIC_AT, MAGIC_END, MIN_SIZE, Next, Prefix, V2_CRC_FROM, V2_HEADER, V2Header, next,
 };
 use crate::legacy::key_and_value;
 
@@ -22,14 +23,14 @@ pub fn find_batch(
         Crcs { from: start, v2: RangeCrcs::crc32c(buffer.get(start..)?), legacy: RangeCrcs::crc32(&buffer[start..]) };
     (start..=most).find(|&at| {
         let rest = &buffer[at..];
+        let most_bytes = max_batch_bytes.max(rest.len());
         rest[MAGIC_AT] <= 2
-            // With a size of zero, `next` would read all following zeros, at every index again.
-            && rest[8..12] != [0; 4]
-            && match next(buffer, at, max_batch_bytes.max(rest.len())) {
+            && (min_offset..max_offset).contains(&i64_at(rest, 0))
+            // `next` says what is wrong with a size, and reads all zeros that follow a size of zero. Both take time.
+            && usize::try_from(i32_at(rest, 8)).is_ok_and(|size| (MIN_SIZE as usize..most_bytes).contains(&size))
+            && match next(buffer, at, most_bytes) {
                 Next::Batch(prefix) => {
-                    (min_offset..max_offset).contains(&prefix.offset)
-                        && rest.len() >= prefix.header_bytes()
-                        && is_plausible(rest, &prefix, at, &mut crcs)
+                    rest.len() >= prefix.header_bytes() && is_plausible(rest, &prefix, at, &mut crcs)
                 }
                 _ => false,
             }
