@@ -53,6 +53,7 @@ from native_log.records.results import (
     ListedLog,
     OffsetOrder,
     Scanned,
+    SkippedDamage,
 )
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ __all__ = [
     "RewriteStats",
     "Rewritten",
     "Scanned",
+    "SkippedDamage",
     "Survivors",
     "TextOptions",
     "Verdict",

@@ -81,9 +81,10 @@ class Damage:
     """One line: what was expected, what was found."""
 
 
-SkippedDamage = tuple[int, int, int, int, str, str]
-"""Position and end (exclusive) of damaged bytes; the offset after the batches before them; the first offset
-of the batch after them; message and kind of the damage."""
+SkippedDamage = tuple[int, int, int, int, int, str, str]
+"""The number of rows of the result before the damage; position and end (exclusive) of the damaged bytes; the
+offset after the batches before them; the first offset of the batch after them; message and kind of the
+damage."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from native_log.segment.scan import Batch, int64s, row, scan_file
 from native_log.storage import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.records import SkippedDamage
     from native_log.segment.chunks import BatchCursor, Chunk
     from native_log.segment.search import BatchSearch, ValidBatch
 
@@ -142,6 +145,14 @@ def crc_damage(batch: Batch, size_bytes: int) -> Damage:
     offset = batch["lastOffset"] if batch["baseOffset"] is None else batch["baseOffset"]
     message = "expected the checksum of the header, found another one; the batch changed after it was written"
     return Damage("crc", batch["position"], size_bytes, offset, message)
+
+
+def skipped_ranges(path: str, skipped: Sequence[SkippedDamage]) -> list[DamagedRange]:
+    """Return the damage in the file `path` after which a call of the kernel continued."""
+    return [
+        DamagedRange(path, position, end_position, offset, next_offset, reason, kind)
+        for _, position, end_position, offset, next_offset, reason, kind in skipped
+    ]
 
 
 def damaged_range(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.records import MAX_BATCH_BYTES, Checked, Damage, OffsetOrder
-from native_log.segment.damage import DamagedRange, crc_damage, damage_of, damaged_range
+from native_log.segment.damage import DamagedRange, crc_damage, damage_of, damaged_range, skipped_ranges
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -174,7 +174,7 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
                 skipper=search.skipper,
             ):
                 batches, damage = _valid_batches(checked.batches, base)
-                skipped = [DamagedRange(file.path, *each) for each in checked.skipped]
+                skipped = skipped_ranges(file.path, checked.skipped)
                 if damage is not None:
                     skipped = [each for each in skipped if each.position < damage.position]
                 if batches.num_rows:

@@ -225,6 +225,21 @@ class TestChangesOfALog:
         append(tmp_path, 3, *(batch(offset, 3, size=21) for offset in range(6, 90, 3)))
         assert log.refresh().truncated_to == 3
 
+    def test_a_compacted_segment_that_reuses_the_inode_of_an_older_one(self, tmp_path: Path) -> None:
+        log = settled(write_log(tmp_path / "t-0", {0: [batch(0), batch(3)]}))
+        path = tmp_path / "t-0" / file_name(0, "log")
+
+        path.rename(tmp_path / "deleted")
+        write_log(tmp_path / "t-0", {0: [batch(0, 1), batch(3)], 6: [batch(6)]})
+        assert log.refresh().truncated_to is None
+
+        # A file system gives the inode of a deleted file to the next one.
+        (tmp_path / "deleted").write_bytes(batch(3) + batch(6, 1))
+        (tmp_path / "deleted").rename(path)
+        (tmp_path / "t-0" / file_name(6, "log")).unlink()
+        write_log(tmp_path / "t-0", {9: [batch(9)]})
+        assert log.refresh().truncated_to is None
+
     def test_truncated_and_grown_in_a_new_epoch_in_other_files(self, tmp_path: Path) -> None:
         write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6), batch(9)]})
         set_epochs(tmp_path, (0, 0))

@@ -77,7 +77,7 @@ class LiveLogMachine(RuleBasedStateMachine):
         self.log_start = 0
         self.high_watermark = 0
         self.is_live = True
-        self.written = 0
+        self.written = self.deleted = 0
         self.history: dict[int, bytes] = {}
         """The records of all offsets, also of those that were deleted."""
         self.diverged: int | None = None
@@ -171,6 +171,12 @@ class LiveLogMachine(RuleBasedStateMachine):
         self.segments[-1].batches.append(batch)
         self.history.update(dict(zip(range(batch.first, batch.last + 1), batch.values, strict=True)))
 
+    def delete(self, segment: Segment) -> None:
+        """Rename a segment, as brokers do before they delete it. A new file then never gets its inode."""
+        self.deleted += 1
+        name = file_name(segment.base, "log")
+        (self.path / name).rename(self.path / f"{name}.{self.deleted}.deleted")
+
     def finish_batch(self) -> None:
         if self.unwritten:
             self.unwritten = b""
@@ -235,8 +241,7 @@ class LiveLogMachine(RuleBasedStateMachine):
         for _ in range(min(count, len(self.segments) - 1)):
             if self.segments[1].base > self.first_undecided:
                 break
-            name = file_name(self.segments.pop(0).base, "log")
-            (self.path / name).rename(self.path / f"{name}.deleted")
+            self.delete(self.segments.pop(0))
             self.tick()
         self.log_start = max(self.log_start, self.segments[0].base)
 
@@ -259,8 +264,7 @@ class LiveLogMachine(RuleBasedStateMachine):
         name = file_name(merged.base, "log")
         (self.path / f"{name}.swap").write_bytes(merged.data)
         for segment in self.segments[first : last + 1]:
-            old = self.path / file_name(segment.base, "log")
-            old.rename(f"{old}.deleted")
+            self.delete(segment)
         (self.path / f"{name}.swap").rename(self.path / name)
         self.tick(name)
         self.segments[first : last + 1] = [merged]
@@ -279,8 +283,7 @@ class LiveLogMachine(RuleBasedStateMachine):
             return
         self.unwritten, self.preallocated = b"", 0
         while len(self.segments) > 1 and self.segments[-1].base > offset:
-            name = file_name(self.segments.pop().base, "log")
-            (self.path / name).rename(self.path / f"{name}.deleted")
+            self.delete(self.segments.pop())
             self.tick()
         self.segments[-1].batches = [b for b in self.segments[-1].batches if b.last < offset]
         self.write_last()

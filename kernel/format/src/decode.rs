@@ -204,7 +204,8 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
     /// Skips damage, and returns the number of bytes skipped. Returns the damage if the caller must find the next batch.
     fn skip(&mut self, damage: Damage, rest: &[u8]) -> Result<usize, Damage> {
         let Some((skipper, order)) = self.skipper() else { return Err(damage) };
-        let (skipped, bytes) = skipper.skip(damage, rest, &order, self.options.max_batch_bytes)?;
+        let rows = self.sink.record_count();
+        let (skipped, bytes) = skipper.skip(damage, rest, &order, self.options.max_batch_bytes, rows)?;
         self.sink.skipped(skipped);
         self.has_skipped = true;
         Ok(bytes)

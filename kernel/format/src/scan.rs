@@ -350,7 +350,7 @@ impl<S: Source> Scan<'_, S> {
     fn skip(&mut self, damage: Damage) -> Result<Option<Damage>, S::Error> {
         let Some((skipper, order)) = self.options.skipper.zip(self.order) else { return Ok(Some(damage)) };
         let near = self.source.batch(self.at, NEAR_BYTES)?;
-        Ok(match skipper.skip(damage, near, &order, self.options.max_batch_bytes) {
+        Ok(match skipper.skip(damage, near, &order, self.options.max_batch_bytes, self.rows.len()) {
             Ok((skipped, bytes)) => {
                 self.skipped.push(skipped);
                 self.at += bytes;

@@ -63,9 +63,9 @@ pub fn decoded(py: Python<'_>, batch: ArrowBatch, stopped: Stopped, skipped: Vec
 }
 
 /// The fields of a SkippedDamage.
-fn skipped_damage(skipped: Skipped) -> (i64, i64, i64, i64, String, &'static str) {
-    let Skipped { damage: Damage { fault, position, .. }, end_position, offset, next_offset } = skipped;
-    (position, end_position, offset, next_offset, fault.message, fault.kind.name())
+fn skipped_damage(skipped: Skipped) -> (usize, i64, i64, i64, i64, String, &'static str) {
+    let Skipped { rows, damage: Damage { fault, position, .. }, end_position, offset, next_offset } = skipped;
+    (rows, position, end_position, offset, next_offset, fault.message, fault.kind.name())
 }
 
 pub fn scanned(py: Python<'_>, batch: ArrowBatch, stopped: Stopped) -> Object<'_> {

@@ -292,6 +292,7 @@ class LiveFiles:
             self._marks.truncate(truncated_to)
         else:
             self.locations.keep(_unchanged(before, listing.segments))
+        self._marks.keep(listing.segments)
         for mark in marks:
             self._marks.add(mark)
         if listing.segments and tail.damage_position is None:

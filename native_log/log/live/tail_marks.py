@@ -87,6 +87,11 @@ class TailMarks:
         """Forget the marks above `offset`."""
         self._marks = tuple(mark for mark in self._marks if mark.offset <= offset)
 
+    def keep(self, segments: Sequence[LogSegment]) -> None:
+        """Forget the marks in other files than these: a later file may have the inode of one that is gone."""
+        files = {file_id(segment) for segment in segments}
+        self._marks = tuple(mark for mark in self._marks if mark.file in files)
+
     def has_last(self, segment: LogSegment, file: DataFile) -> bool:
         """Return whether the file of a segment still has the last mark, or never had it."""
         return not self._marks or self._marks[-1].file != file_id(segment) or self._marks[-1].is_in(file)

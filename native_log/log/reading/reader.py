@@ -13,12 +13,13 @@ from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
+from native_log.log.reading.damage_rows import damage_rows, insert_rows
 from native_log.log.reading.row_selection import RowSelection
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.slices import Located
-from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
+from native_log.records import CORRUPT_RECORD, DecodeOptions, decode_file
 from native_log.segment.chunks import BatchCursor
-from native_log.segment.damage import DamagedRange, damage_in, damaged_range
+from native_log.segment.damage import damage_in, damaged_range, skipped_ranges
 from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.log.sliced_range import SlicedRange
     from native_log.log.slices import SegmentSlice
     from native_log.records import Decoded, OffsetOrder
+    from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
 
@@ -157,10 +159,15 @@ class Reader:
                 decoded = cursor.advance(decoded, stop - cursor.position)
                 if decoded.skipped:
                     search.restart()
-                    for skipped in decoded.skipped:
-                        yield from self._report(DamagedRange(file.path, *skipped), segment_slice)
-                if decoded.batch.num_rows:
-                    yield self._complete(decoded.batch)
+                skipped = skipped_ranges(file.path, decoded.skipped)
+                for damaged in skipped:
+                    self._report(damaged)
+                batch = self._complete(decoded.batch)
+                if skipped and self._options.mode == "permissive":
+                    rows_before = [rows for rows, *_ in decoded.skipped]
+                    batch = insert_rows(batch, self._damage_rows(skipped, segment_slice), rows_before)
+                if batch.num_rows:
+                    yield batch
                     self._limit_rows = self._options.max_rows
                 if decoded.next_offset is not None:
                     self.next_offset = decoded.next_offset
@@ -170,7 +177,9 @@ class Reader:
                     if _is_beyond(order, segment_slice.max_offset):
                         return
                     damaged = damaged_range(search, damage, order, order.next_offset)
-                    yield from self._report(damaged, segment_slice)
+                    self._report(damaged)
+                    if self._options.mode == "permissive":
+                        yield self._damage_rows([damaged], segment_slice)
                     cursor.skip_to(damaged.end_position)
 
     def _find_aborted(self) -> bytes:
@@ -182,8 +191,8 @@ class Reader:
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""
         columns = self._decoded_columns if self._aborted is not None else self._watched_columns
-        # In the other modes, the rows before damage are returned before it is reported.
-        search = cursor.search if self._options.mode == "dropMalformed" else None
+        # Mode failFast returns the rows before damage, and then fails.
+        search = None if self._options.mode == "failFast" else cursor.search
         options = DecodeOptions(
             start_offset=self._selection.start_offset(segment_slice),
             end_offset=self._selection.end_offset(segment_slice),
@@ -200,24 +209,18 @@ class Reader:
         )
         return self._decode_batches(cursor, stop, columns, options)
 
-    def _report(self, damaged: DamagedRange, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
+    def _report(self, damaged: DamagedRange) -> None:
         if self._options.mode == "failFast":
             raise damaged.error()
         self._damage_log.add(damaged)
         if self._options.on_damage is not None:
             self._options.on_damage(damaged)
-        if self._options.mode == "permissive":
-            known = {
-                "topic": self._range.topic,
-                "partition": self._range.partition,
-                "offset": damaged.offset,
-                "position": damaged.position,
-                "segment": segment_slice.segment.log,
-                CORRUPT_RECORD: str(damaged),
-            }
-            names = self._selection.columns
-            arrays = [pa.array([known.get(name)], _type_of(name)) for name in names]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _damage_rows(self, damaged: Sequence[DamagedRange], segment_slice: SegmentSlice) -> pa.RecordBatch:
+        segment = segment_slice.segment.log
+        return damage_rows(
+            damaged, self._selection.columns, self._range.topic, self._range.partition, segment
+        )
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of `_selection`. `_corrupt_record` is null in the rows of records."""
@@ -256,7 +259,3 @@ class Reader:
 def _is_beyond(order: OffsetOrder, end_offset: int | None) -> bool:
     """Return whether offsets have reached `end_offset`, so that what follows is not in the range."""
     return end_offset is not None and order.next_offset >= end_offset
-
-
-def _type_of(column: str) -> pa.DataType:
-    return pa.string() if column == CORRUPT_RECORD else RECORD_SCHEMA.field(column).type

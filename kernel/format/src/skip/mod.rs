@@ -20,6 +20,8 @@ pub const NEAR_BYTES: usize = 16 << 10;
 /// Damaged bytes that a call has skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Skipped {
+    /// How many rows the call returns before the damage.
+    pub rows: usize,
     pub damage: Damage,
     /// Position of the batch that follows.
     pub end_position: i64,
@@ -86,7 +88,7 @@ impl Skipper {
         }
     }
 
-    /// Skips the damage with which `rest` begins. Returns what was skipped, and how many bytes of `rest` that are. The error is
+    /// Skips the damage with which `rest` begins, after the first `rows` rows of the call. Returns what was skipped, and how many bytes of `rest` that are. The error is
     /// the damage, if the next batch is not near, or if more is needed to find it or to describe the damage.
     pub fn skip(
         &self,
@@ -94,13 +96,14 @@ impl Skipper {
         rest: &[u8],
         order: &Order,
         max_batch_bytes: usize,
+        rows: usize,
     ) -> Result<(Skipped, usize), Damage> {
         let near = Near::new(self, rest, damage.position, order, max_batch_bytes);
         let Some(batch) = near.next_batch(&damage) else { return Err(damage) };
         self.trusted_bytes.store(NEAR_BYTES, Ordering::Relaxed);
         let end_position = damage.position.saturating_add(batch.at as i64);
         let (offset, next_offset) = (order.next_offset(), batch.first_offset);
-        Ok((Skipped { damage: self.described(damage), end_position, offset, next_offset }, batch.at))
+        Ok((Skipped { rows, damage: self.described(damage), end_position, offset, next_offset }, batch.at))
     }
 
     /// A batch that claims more bytes than the file has cannot be read with any `max_batch_bytes`.
@@ -186,7 +189,7 @@ mod tests {
         [false, true].map(|has_whole_file| {
             let skipper = Skipper::new(bytes.len() as i64, has_whole_file);
             let order = Order::new(next, end, &file);
-            skipper.skip(damage.clone(), &bytes[..known], &order, 1 << 20).ok().map(|(_, bytes)| bytes)
+            skipper.skip(damage.clone(), &bytes[..known], &order, 1 << 20, 0).ok().map(|(_, bytes)| bytes)
         })
     }
 
@@ -266,7 +269,7 @@ mod tests {
                     skipper.claimed(&prefix, &bytes[at..], at as i64, &order)
                 };
                 assert!(matches!(claimed(), Claimed::Trusted));
-                assert!(skipper.skip(damage(Kind::Size, 0), &bytes, &order, 1 << 20).is_ok());
+                assert!(skipper.skip(damage(Kind::Size, 0), &bytes, &order, 1 << 20, 0).is_ok());
                 let found = claimed();
                 match (has_whole_file, is_valid) {
                     (false, _) => assert!(matches!(found, Claimed::Unknown)),
