@@ -71,12 +71,11 @@ class EpochCheck:
     def take(self, path: str, batches: pa.RecordBatch) -> Iterator[Problem]:
         """Yield the problems in the next batches (BATCH_SCHEMA) of the log."""
         epochs, magics = int32s(batches, "leaderEpoch"), int32s(batches, "magic")
-        positions, last_offsets = int64s(batches, "position"), int64s(batches, "lastOffset")
-        base_offsets = int64s(batches, "baseOffset")
-        run = self._run
+        last_offsets, run = int64s(batches, "lastOffset"), self._run
         if run is not None and set(epochs) == {run.epoch} and min(magics) >= 2:  # nearly always
             self._run = replace(run, last_offset=last_offsets[-1], batches=run.batches + len(epochs))
             return
+        positions, base_offsets = int64s(batches, "position"), int64s(batches, "baseOffset")
         for i, epoch in enumerate(epochs):
             if magics[i] < 2 or epoch < 0:
                 continue

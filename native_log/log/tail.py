@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.segment.damage import next_batch
 from native_log.segment.scan import BATCH_COLUMNS, check_batches, int64s, scan_file
 from native_log.segment.search import BatchSearch
 
@@ -151,9 +152,8 @@ class _TailScanner:
                     last = positions[count - 1], _is_valid(scanned, count - 1)
                     next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
-            end_position, is_damaged = scanned.position, scanned.status not in ("end", "zeros")
+            end_position = scanned.position
             invalid = "zeros" if scanned.status == "zeros" else "less than a whole batch"
-            suspect = scanned.position + 1
             # If the last batch is damaged, its size may be wrong, and valid batches may lie within it.
             if last is not None and not self._is_valid_batch(*last):
                 order, largest_ms = before_last, None
@@ -161,8 +161,13 @@ class _TailScanner:
                     end_position, next_offset = last[0], previous_end
                     last_batch = previous_batch
                     invalid = "a batch with a wrong checksum"
-                suspect, is_damaged = last[0] + 1, True
-            following = self.search.find(suspect, order) if is_damaged else None
+                following = self.search.find(last[0] + 1, order)
+            elif scanned.damage is not None:
+                following = next_batch(self.search, scanned.damage, order)
+            elif scanned.status not in ("end", "zeros"):
+                following = self.search.find(scanned.position + 1, order)
+            else:
+                following = None
             if following is None:
                 break
             largest_ms = None

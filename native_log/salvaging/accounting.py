@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from native_log.log.gaps import UNEXPLAINED, GapCount
+from native_log.log.gaps import UNEXPLAINED, GapCount, gaps_between
 from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
@@ -18,6 +15,8 @@ from native_log.segment.scan import int64s
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pyarrow as pa
 
     from native_log.segment.damage import DamagedRange
 
@@ -53,18 +52,15 @@ class OffsetAccount:
 
     def copy(self, batches: pa.RecordBatch) -> None:
         """Note that batches (BATCH_SCHEMA, at least one) were copied."""
-        bases, last_offsets = batches.column("baseOffset"), int64s(batches, "lastOffset")
-        first = bases[0].as_py()  # None: a compressed wrapper of magic 0 or 1, whose header lacks it
+        first = batches.column("baseOffset")[0].as_py()  # None: a compressed wrapper, whose header lacks it
         if self.next_offset is None:
             self.first_offset = first
         if first is not None:
             self.fill(first)
-        following = pc.add(batches.column("lastOffset").slice(0, batches.num_rows - 1), 1)
-        is_gap = pc.fill_null(pc.greater(bases.slice(1), following), False)
-        for index in pc.indices_nonzero(is_gap).to_pylist():
-            self.accounted = following[index].as_py()
-            self.fill(bases[index + 1].as_py())
-        self.next_offset = last_offsets[batches.num_rows - 1] + 1
+        for gap, _ in gaps_between(batches, 0 if first is None else first):
+            self.accounted = gap.start_offset
+            self.fill(gap.end_offset)
+        self.next_offset = int64s(batches, "lastOffset")[-1] + 1
         self.accounted = max(self.accounted, self.next_offset)
 
     def lose(self, damaged: DamagedRange, end_offset: int | None) -> None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import struct
 import zlib
+from array import array
+from bisect import bisect_left
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.records import Damage, DecodeOptions, decode, scan
 from native_log.segment.chunks import BatchCursor
-from native_log.segment.damage import damage_in, damaged_range
+from native_log.segment.damage import damage_in, damaged_range, skipped_ranges
 from native_log.segment.scan import int32s, int64s
 from native_log.segment.search import BatchSearch
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
     from native_log.records import Decoded
     from native_log.segment.damage import DamagedRange
@@ -54,21 +56,37 @@ def read_valid_batches(
 
     Raises LogTruncatedError if the file becomes shorter meanwhile.
     """
-    options = DecodeOptions(control=True, max_batch_bytes=max_batch_bytes)
-    order = segment.offset_order(file)
     search = BatchSearch(file, file.size_bytes, max_batch_bytes)
+    options = DecodeOptions(control=True, max_batch_bytes=max_batch_bytes, skipper=search.skipper)
+    order = segment.offset_order(file)
     cursor, window = BatchCursor(file, 0, file.size_bytes, order, search=search), Window()
     while cursor.has_more:
         view, start = cursor.view(window), cursor.position
+        if file.faults:
+            options = replace(options, skipper=None)  # it does not know which bytes are unreadable
         # To decode a single column is enough: the choice of columns does not affect what counts as damaged.
         chunk = decode(view, ["offset"], options, base_position=start, order=cursor.order)
-        batches = scan(view[: chunk.position - start], base_position=start).batches
+        data, batches = _valid_batches(view, start, chunk)
         fault = file.fault_within(start, chunk.position) if batches.num_rows else None
         if fault is not None:
             chunk, batches = _before(fault.position, chunk, batches)
+            data = data[: sum(int32s(batches, "sizeInBytes"))]
         chunk = cursor.advance(chunk, len(view))
         if batches.num_rows:
-            yield _repair(view[: cursor.position - start], batches, on_repair), batches
+            data = _repair(data, batches, on_repair)
+        if chunk.skipped:
+            search.restart()
+        positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
+        row = index = 0
+        for damaged in skipped_ranges(file.path, chunk.skipped):
+            end_row = bisect_left(positions, damaged.position, row)
+            if row < end_row:
+                end = index + sum(sizes[row:end_row])
+                yield data[index:end], batches.slice(row, end_row - row)
+                row, index = end_row, end
+            on_damage(damaged)
+        if row < batches.num_rows:
+            yield data[index:], batches.slice(row)
         damage = damage_in(cursor, chunk, max_batch_bytes)
         if damage is not None:
             order = cursor.order or order
@@ -77,19 +95,46 @@ def read_valid_batches(
             cursor.skip_to(damaged.end_position)
 
 
+def _valid_batches(view: memoryview, start: int, decoded: Decoded) -> tuple[memoryview, pa.RecordBatch]:
+    """Return the batches in `view`, which begins at position `start`, without the damage between them."""
+    if not decoded.skipped:
+        data = view[: decoded.position - start]
+        return data, scan(data, base_position=start).batches
+    ranges = []
+    for _, position, end_position, *_ in decoded.skipped:
+        ranges.append((start, position))
+        start = end_position
+    ranges.append((start, decoded.position))
+    first = ranges[0][0]
+    data = memoryview(b"".join(view[begin - first : end - first] for begin, end in ranges))
+    batches = scan(data).batches
+    sizes, positions = iter(int32s(batches, "sizeInBytes")), array("q")
+    for position, end in ranges:
+        while position < end:
+            positions.append(position)
+            position += next(sizes)
+    index = batches.schema.get_field_index("position")
+    return data, batches.set_column(index, batches.schema.field(index), pa.array(positions, pa.int64()))
+
+
 def _repair(
     data: memoryview, batches: pa.RecordBatch, on_repair: Callable[[int, int, int, str], None]
 ) -> memoryview:
-    """Return the bytes with the right checksum in each batch of magic 0 or 1."""
+    """Return the bytes with the right checksum in each batch of magic 0 or 1.
+
+    Args:
+        data: the bytes of the batches, without those between them.
+    """
     if min(int32s(batches, "magic")) >= 2:
         return data
     is_valid = scan(data, check_crcs=True).batches.column("isValid").to_pylist()
     positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
     crcs, last_offsets = int64s(batches, "crc"), int64s(batches, "lastOffset")
+    starts = [0, *accumulate(sizes)]
     for index in (index for index, valid in enumerate(is_valid) if not valid):
         if data.readonly:
             data = memoryview(bytearray(data))
-        start = positions[index] - positions[0]
+        start = starts[index]
         body = data[start + _LEGACY_CRC_AT + 4 : start + sizes[index]]
         crc = zlib.crc32(body)
         struct.pack_into(">I", data, start + _LEGACY_CRC_AT, crc)

@@ -170,13 +170,13 @@ def damaged_range(
         expected_offset: the offset after the previous batch; None if no batch was read before the damage.
     """
     search.restart()
-    next_batch = _next_batch(search, damage, order)
+    following = next_batch(search, damage, order)
     return DamagedRange(
         search.file.path,
         damage.position,
-        search.end if next_batch is None else next_batch.position,
+        search.end if following is None else following.position,
         damage.offset if expected_offset is None else expected_offset,
-        None if next_batch is None else next_batch.base_offset,
+        None if following is None else following.base_offset,
         damage.message + _overlap(search, damage, order),
         damage.kind,
     )
@@ -196,7 +196,7 @@ def _overlap(search: BatchSearch, damage: Damage, order: OffsetOrder) -> str:
     )
 
 
-def _next_batch(search: BatchSearch, damage: Damage, order: OffsetOrder) -> ValidBatch | None:
+def next_batch(search: BatchSearch, damage: Damage, order: OffsetOrder) -> ValidBatch | None:
     """Return the first batch of the log after the damage; None if there is none."""
     if not damage.size_bytes:
         return search.find(damage.position + 1, order)

@@ -150,15 +150,22 @@ class ValidBatches:
     damaged: Sequence[DamagedRange]
 
 
-def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRange]:
-    """Check all batches with their CRCs and records by the rules of `rebuild`, and continue after damage.
+def read_all_batches(
+    segment: LogSegment, position: int = 0, *, check_records: bool = True
+) -> Iterator[ValidBatches | DamagedRange]:
+    """Check all batches with their CRCs by the rules of `rebuild`, and continue after damage.
 
     In contrast to `rebuild`, a batch whose offsets do not follow those before it is damaged.
 
     Yields:
         the valid batches and the damaged ranges, by position.
+
+    Args:
+        segment: the segment.
+        position: where to start: at a batch, or at damage.
+        check_records: whether to check the records, too.
     """
-    base, position = segment.base_offset, 0
+    base = segment.base_offset
     with segment.open() as file:
         search = BatchSearch(file, file.size_bytes, MAX_BATCH_BYTES)
         order = segment.offset_order(file)
@@ -167,7 +174,7 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
             for checked in check_batches(
                 file,
                 position,
-                check_records=True,
+                check_records=check_records,
                 order=order,
                 accept_newer=True,
                 search=search,
@@ -180,7 +187,8 @@ def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRang
                 if batches.num_rows:
                     last = batches.num_rows - 1
                     position = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
-                    order = order.after(int64s(batches, "lastOffset")[last] + 1)
+                    # A wrapper of magic 1 without an offset of its own has a lower one than those before it.
+                    order = order.after(max(int64s(batches, "lastOffset")) + 1)
                     before_last = [each for each in skipped if each.position < position]
                     yield ValidBatches(batches, checked.invalid_records, before_last)
                     skipped = skipped[len(before_last) :]

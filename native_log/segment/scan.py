@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from native_log.records import (
     DEFAULT_MAX_BATCH_BYTES,
@@ -239,20 +239,20 @@ def _wrapper_base(batch: memoryview, max_batch_bytes: int) -> int | None:
 
 def int64s(batches: pa.RecordBatch, column: str) -> memoryview:
     """Return a column of 64-bit integers as a memoryview. The values of nulls are undefined."""
-    values = batches.column(column)
-    data = values.buffers()[1]
-    if len(values) == 0 or data is None:
-        return memoryview(b"").cast("q")
-    return memoryview(data).cast("b")[: (values.offset + len(values)) * 8].cast("q")[values.offset :]
+    return _values(batches.column(column), 8, "q")
 
 
 def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
     """Return a column of 32-bit integers as a memoryview. The values of nulls are undefined."""
-    values = batches.column(column)
-    data = values.buffers()[1]
-    if len(values) == 0 or data is None:
-        return memoryview(b"").cast("i")
-    return memoryview(data).cast("b")[: (values.offset + len(values)) * 4].cast("i")[values.offset :]
+    return _values(batches.column(column), 4, "i")
+
+
+def _values(array: pa.Array, width: int, format: Literal["q", "i"]) -> memoryview:
+    data = array.buffers()[1]
+    start, count = array.offset, len(array)
+    if count == 0 or data is None:
+        return memoryview(b"").cast(format)
+    return memoryview(data)[start * width : (start + count) * width].cast(format)
 
 
 def max_batch_timestamp_ms(batches: pa.RecordBatch) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from native_log.log import PartitionLog
 from native_log.log.reading import reader
 from native_log.log.verification import verify_log
-from native_log.records import IMPLEMENTATION
+from native_log.records import CORRUPT_RECORD, IMPLEMENTATION
 from native_log.segment.search import BatchSearch
 from native_log.storage import DataFile
 from tests.builders.batches import batch, with_right_crc
@@ -140,6 +140,30 @@ def test_rows_and_reports_are_the_same(
         assert read(log) == read_one_by_one(log)
 
 
+def rows_with_damage(log: PartitionLog) -> list[dict[str, Any]]:
+    columns = ["topic", "offset", "position", "value", CORRUPT_RECORD]
+    rows = [row for each in log.range().read(columns, mode="permissive") for row in each.to_pylist()]
+    return [row | {CORRUPT_RECORD: without_crcs(row[CORRUPT_RECORD] or "")} for row in rows]
+
+
+@given(batches)
+@example([("v2", Change("flip", 500)), ("v2", None), ("v2", Change("size", 90)), ("v2", None), ("v2", None)])
+def test_rows_of_damage_are_at_the_same_places(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, Change | None]]
+) -> None:
+    log = PartitionLog.open(write_log(tmp_path_factory.mktemp("log") / "t-0", {0: [content(parts)]}))
+    rows = rows_with_damage(log)
+    with mock.patch.object(BatchSearch, "skipper", None):
+        assert rows == rows_with_damage(log)
+
+
+def _without_choice(problem: Problem) -> Problem:
+    """Leave out which of two reasons is given for a batch that is out of order and has a wrong checksum."""
+    if problem.kind in ("crc", "order", "torn"):
+        return replace(problem, kind="crc or order", problem="", advice="")
+    return replace(problem, problem=without_crcs(problem.problem))
+
+
 @given(batches, st.booleans())
 @example([("v2", None), ("v2", Change("magic", 3)), ("v2", Change("magic", 3)), ("v2", None)], True)
 def test_ends_and_problems_are_the_same(
@@ -149,8 +173,9 @@ def test_ends_and_problems_are_the_same(
 
     def examine() -> tuple[Tail, list[Problem]]:
         log = PartitionLog.open(path)
-        problems = [replace(each, problem=without_crcs(each.problem)) for each in verify_log(log)]
-        return log.state.tail, problems
+        # A batch with a wrong checksum before the end may count as the last one, unless the kernel skips it.
+        tail = replace(log.state.tail, last_position=None, last_timestamp_ms=None)
+        return tail, [_without_choice(problem) for problem in verify_log(log)]
 
     with mock.patch.object(DataFile, "has_all_bytes", has_all_bytes):
         found = examine()

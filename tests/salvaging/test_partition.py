@@ -103,11 +103,11 @@ def test_what_explains_gaps(facts: TopicFacts, gaps: Gaps) -> None:
     assert explain_gaps(facts) is gaps
 
 
-def rows_of(*offsets: tuple[int, int]) -> pa.RecordBatch:
-    bases, lasts = zip(*offsets, strict=True)
-    return pa.record_batch(
-        {"baseOffset": pa.array(bases, pa.int64()), "lastOffset": pa.array(lasts, pa.int64())}
-    )
+def rows_of(*offsets: tuple[int | None, int]) -> pa.RecordBatch:
+    """Return batches with these first and last offsets."""
+    columns = zip(*((position, *each) for position, each in enumerate(offsets)), strict=True)
+    arrays = [pa.array(values, pa.int64()) for values in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=["position", "baseOffset", "lastOffset"])
 
 
 def account(tmp_path: Path, gaps: Gaps, without_log: Sequence[int] = ()) -> OffsetAccount:
@@ -152,8 +152,7 @@ def test_an_index_without_a_log_shows_a_missing_segment(tmp_path: Path) -> None:
 
 def test_message_sets_without_a_base_offset_are_no_gap(tmp_path: Path) -> None:
     account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, (), 0)
-    batches = pa.record_batch({"baseOffset": pa.array([None, 5, None], pa.int64()), "lastOffset": [4, 5, 9]})
-    account.copy(batches)
+    account.copy(rows_of((None, 4), (5, 5), (None, 9)))
     account.finish(10, 0, "")
     assert (account.findings, account.first_offset, account.next_offset) == ([], None, 10)
 

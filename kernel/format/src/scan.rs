@@ -300,16 +300,16 @@ impl<S: Source> Scan<'_, S> {
         let magic = header[MAGIC_AT] as i8;
         let newer = (magic != prefix.magic).then(|| damage(unknown_magic(magic)));
         if let Some((skipper, order)) = self.options.skipper.zip(self.order) {
-            match (skipper.claimed(prefix, header, position, &order), &newer) {
-                (Claimed::False(_), Some(damage)) => return self.damaged(damage.clone()),
-                (Claimed::False(fault), None) => {
-                    if self.skip(damage(fault))?.is_none() {
+            match skipper.claimed(prefix, header, position, &order) {
+                Claimed::False(fault) => {
+                    let damage = newer.clone().filter(|_| fault.kind == Kind::Crc).unwrap_or_else(|| damage(fault));
+                    if self.skip(damage)?.is_none() {
                         return Ok(None);
                     }
                 }
                 // The caller must decide, and continues from here.
-                (Claimed::Unknown, _) if !self.skipped.is_empty() => return Ok(Some(End::new(Status::Limit))),
-                (Claimed::Unknown | Claimed::Trusted, _) => {}
+                Claimed::Unknown if !self.skipped.is_empty() => return Ok(Some(End::new(Status::Limit))),
+                Claimed::Unknown | Claimed::Trusted => {}
             }
         }
         let rest = self.source.batch_or_header(self.at, prefix.total, check_crcs)?;

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from native_log.records import DecodeOptions, decode
 from native_log.segment.files import LOG, file_name
-from native_log.segment.lookup import SegmentLookup
-from native_log.storage import Window
+from native_log.segment.rebuild import ValidBatches, read_all_batches
+from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile, fsync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pyarrow as pa
+
     from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.segment.segment import LogSegment
+    from native_log.storage import DataFile
 
 
 def count_removed_records(recovery: LogRecovery) -> int:
@@ -53,17 +58,18 @@ def _removed_ranges(recovery: LogRecovery) -> Iterator[tuple[LogSegment, int, in
 
 def _count_records(segment: LogSegment, position: int) -> int:
     records = 0
-    with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
-        for scanned in lookup.batches(position, lambda _: None, only_valid=True):
-            for count, at, size in zip(
-                *(
-                    scanned.batches.column(name).to_pylist()
-                    for name in ("recordCount", "position", "sizeInBytes")
-                ),
-                strict=True,
-            ):
-                if count is None:  # in a compressed v0/v1 wrapper
-                    batch = lookup.file.read(at, size)
-                    count = decode(batch, ["offset"], DecodeOptions(check_crcs=False)).batch.num_rows
-                records += count
+    with segment.open() as file:
+        for part in read_all_batches(segment, position, check_records=False):
+            if isinstance(part, ValidBatches):
+                counts = part.batches.column("recordCount")
+                records += pc.sum(counts).as_py() or 0
+                if counts.null_count:
+                    wrappers = part.batches.filter(pc.is_null(counts))
+                    records += sum(_count_wrapped(file, wrappers))
     return records
+
+
+def _count_wrapped(file: DataFile, wrappers: pa.RecordBatch) -> Iterator[int]:
+    """Yield how many messages are in each compressed message of magic 0 or 1."""
+    for position, size in zip(int64s(wrappers, "position"), int32s(wrappers, "sizeInBytes"), strict=True):
+        yield decode(file.read(position, size), ["offset"], DecodeOptions(check_crcs=False)).batch.num_rows
