@@ -57,9 +57,10 @@ class OffsetAccount:
             self.first_offset = first
         if first is not None:
             self.fill(first)
-        for gap, _ in gaps_between(batches, 0 if first is None else first):
-            self.accounted = gap.start_offset
-            self.fill(gap.end_offset)
+        if batches.num_rows > 1:
+            for gap, _ in gaps_between(batches, 0 if first is None else first):
+                self.accounted = gap.start_offset
+                self.fill(gap.end_offset)
         self.next_offset = int64s(batches, "lastOffset")[-1] + 1
         self.accounted = max(self.accounted, self.next_offset)
 

@@ -328,7 +328,7 @@ def _end_offset(segment: LogSegment) -> int | None:
 
 def _from_offset(data: memoryview, batches: pa.RecordBatch, offset: int) -> tuple[memoryview, pa.RecordBatch]:
     """Return the batches from the first one on whose last offset is at least `offset`."""
-    if int64s(batches, "lastOffset")[0] >= offset:
+    if offset == 0 or int64s(batches, "lastOffset")[0] >= offset:
         return data, batches
     first = first_at_least(batches, "lastOffset", offset)
     if first is None:
