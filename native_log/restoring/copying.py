@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import truncate_from_end, update_leader_epochs
@@ -12,16 +14,15 @@ from native_log.log.recovery.log_recovery import recover_log
 from native_log.records import scan
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import before_wrong_crc, damage_in, damaged_range
-from native_log.segment.files import LOG, file_name
+from native_log.segment.files import LOG, file_name, parse_file_name
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
 from native_log.segment.search import BatchSearch
 from native_log.storage import Window
-from native_log.storage.writing import AppendFile
+from native_log.storage.writing import AppendFile, fsync_directory, remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -58,11 +59,12 @@ def copy_log(
     """Copy the batches of a range, byte for byte, into the new directory `target`, and complete it.
 
     Indexes, transaction indexes and producer state are rebuilt from the batches. Everything is flushed to
-    disk before this function returns.
+    disk before this function returns. If a copy of the same range was interrupted, it continues with the file
+    that was written last.
 
     Args:
         source: the range. Batches with offsets in it and outside are copied whole.
-        target: the new partition directory.
+        target: the new partition directory, or one that an interrupted copy has left.
         topic_id: the topic id; None: unknown.
         epochs: the leader epochs of the source; empty: they are taken from the batches.
         config: the topic's settings, as far as they are known.
@@ -80,10 +82,14 @@ def copy_log(
             path=source.path,
             offset=lost.start_offset,
         )
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     files = _LogFiles(target)
+    files.keep_finished(source.start_offset, source.end_offset)
+    advance(files.size_bytes)
+    # The files are cut where the source has batches that follow each other.
+    rest = source.split_at([files.next_offset])[-1] if files.segments else source
     try:
-        for segment_slice in source.readable_slices():
+        for segment_slice in rest.readable_slices():
             for data, batches in _valid_batches(segment_slice, source.max_batch_bytes):
                 files.append(data, batches, segment_slice)
                 advance(len(data))
@@ -119,6 +125,23 @@ class _LogFiles:
         self.size_bytes = 0
         self.segments = 0
 
+    def keep_finished(self, start_offset: int, end_offset: int) -> None:
+        """Keep the files of an interrupted copy that were flushed to disk: all but the last one.
+
+        Args:
+            start_offset, end_offset: the range that is copied.
+        """
+        entries = list(os.scandir(self._directory))
+        bases = sorted(base for entry in entries if (base := _base_offset(entry)) is not None)
+        kept = bases[:-1] if bases and start_offset < bases[-1] < end_offset else []
+        for entry in entries:
+            if _base_offset(entry) in kept:
+                self.size_bytes += entry.stat(follow_symlinks=False).st_size
+            else:
+                remove_tree(Path(entry.path))
+        if kept:
+            self._base_offset, self.next_offset, self.segments = kept[-1], bases[-1], len(kept)
+
     def append(self, data: memoryview, batches: pa.RecordBatch, source: SegmentSlice) -> None:
         """Append batches of a slice. They begin a new file where they begin one in the source."""
         last = int64s(batches, "lastOffset")[-1]
@@ -139,6 +162,7 @@ class _LogFiles:
         self.close()
         path = self._directory / file_name(base_offset, LOG)
         self._file = AppendFile(str(path), exclusive=True)
+        fsync_directory(self._directory)  # no later file is there without this one
         self._base_offset = base_offset
         self.segments += 1
 
@@ -148,6 +172,15 @@ class _LogFiles:
             self._file.flush()
             self._file.close()
             self._file = None
+
+
+def _base_offset(entry: os.DirEntry[str]) -> int | None:
+    """Return the base offset of a .log file; None if it is something else."""
+    name = parse_file_name(entry.name)
+    is_log = (
+        name is not None and (name.kind, name.state) == (LOG, "") and entry.is_file(follow_symlinks=False)
+    )
+    return name.offset if name is not None and is_log else None
 
 
 def _valid_batches(

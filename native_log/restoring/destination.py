@@ -1,7 +1,8 @@
 """The log directory to restore into: what is there, and how finished partitions get there.
 
 Partitions are built in a folder next to it, DEST.unfinished-restore. A run that was stopped continues there:
-finished partitions are not copied again. Only when all are finished, they are moved into the directory.
+finished partitions and segments are not copied again. Only when all partitions are finished, they are moved
+into the directory.
 """
 
 from __future__ import annotations
@@ -92,12 +93,12 @@ class Destination:
         return self._staging / name
 
     def begin(self, name: str) -> Path | None:
-        """Return a path to build a partition; None: it is finished already."""
+        """Return where to build a partition, or to continue building it; None: it is finished already."""
         if self.finished(name).exists() or self._is_installed(name):
             return None
         path = self._staging / f"{name}.part"
-        if path.exists():
-            shutil.rmtree(path)
+        if path.is_symlink():
+            path.unlink()
         return path
 
     def finish(self, name: str) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import native_log
 from native_log import CorruptRecordError, KafkaLogError, LogDir, OffsetOutOfRangeError
 from native_log.cli.app import kafkalog
+from native_log.storage.writing import AppendFile
 from tests.builders.copies import batches, damage, rows_of, write_copy
 from tests.builders.golden import golden
 from tests.builders.golden_tiered import DANGLING, READABLE, TieredPartition, tiered
@@ -240,6 +241,30 @@ def test_a_kill_at_each_step(is_new: bool, tmp_path: Path, monkeypatch: pytest.M
             assert offsets(log.read(columns=["offset"])) == [offset for offset, _ in rows_of(WHOLE)]
         assert native_log.verify(dest).num_rows == 0
     assert step > 10
+
+
+@pytest.mark.parametrize("appends", range(1, 9))
+@pytest.mark.parametrize("bounds", [(None, None), (4, 33)])
+def test_a_kill_while_a_partition_is_copied(
+    appends: int, bounds: tuple[int | None, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run keeps all finished segments, and copies the others again."""
+    write_copy(tmp_path / "source", WHOLE, rolls=[9, 15, 24, 30])
+    part = tmp_path / "dest.unfinished-restore" / "t-0.part"
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendFile, "append", StepLimit(appends).wrap(AppendFile.append))
+        try:
+            native_log.restore(tmp_path / "source", tmp_path / "dest", None, *bounds)
+        except StoppedError:
+            for begun in sorted(part.glob("*.log"))[-1:]:
+                begun.write_bytes(b"half a batch")  # it was not flushed
+                (part / "00000000000000000001.log").symlink_to(tmp_path)
+    kept = {path.name: path.stat().st_ino for path in part.glob("*.log")} if part.exists() else {}
+    native_log.restore(tmp_path / "source", tmp_path / "dest", None, *bounds)
+    native_log.restore(tmp_path / "source", tmp_path / "whole", None, *bounds)
+    assert files(tmp_path / "dest" / "t-0") == files(tmp_path / "whole" / "t-0")
+    copied = {path.name: path.stat().st_ino for path in (tmp_path / "dest" / "t-0").glob("*.log")}
+    assert len(kept.items() & copied.items()) >= len(kept) - 2
 
 
 def test_an_unfinished_restore_of_something_else(tmp_path: Path) -> None:
