@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from native_log.log import PartitionLog
 from native_log.log.reading import reader
+from native_log.log.reading.counting import count_rows
+from native_log.log.reading.options import ReadOptions
 from native_log.log.verification import verify_log
 from native_log.records import CORRUPT_RECORD, IMPLEMENTATION
 from native_log.segment.search import BatchSearch
@@ -153,8 +155,10 @@ def test_rows_of_damage_are_at_the_same_places(
 ) -> None:
     log = PartitionLog.open(write_log(tmp_path_factory.mktemp("log") / "t-0", {0: [content(parts)]}))
     rows = rows_with_damage(log)
+    assert count_rows([log.range()], ReadOptions(mode="permissive")) == len(rows)
     with mock.patch.object(BatchSearch, "skipper", None):
         assert rows == rows_with_damage(log)
+        assert count_rows([log.range()], ReadOptions(mode="permissive")) == len(rows)
 
 
 def _without_choice(problem: Problem) -> Problem:

@@ -19,6 +19,8 @@ def damage_rows(
 ) -> pa.RecordBatch:
     """Return one row for each damaged range of a segment. Columns that describe a record are null."""
     count = len(damaged)
+    if not columns:  # rows are counted
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     values: dict[str, Callable[[], list[Any]]] = {
         "topic": lambda: [topic] * count,
         "partition": lambda: [partition] * count,

@@ -88,8 +88,10 @@ impl Skipper {
         }
     }
 
-    /// Skips the damage with which `rest` begins, after the first `rows` rows of the call. Returns what was skipped, and how many bytes of `rest` that are. The error is
+    /// Skips the damage with which `rest` begins. Returns what was skipped, and how many bytes of `rest` that are. The error is
     /// the damage, if the next batch is not near, or if more is needed to find it or to describe the damage.
+    ///
+    /// `rows` is the number of rows that the call returns before the damage.
     pub fn skip(
         &self,
         damage: Damage,
