@@ -240,6 +240,12 @@ class TestChangesOfALog:
         write_log(tmp_path / "t-0", {9: [batch(9)]})
         assert log.refresh().truncated_to is None
 
+    def test_segments_that_are_compacted_twice_between_two_refreshes(self, tmp_path: Path) -> None:
+        log = settled(write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: []}))
+        (tmp_path / file_name(3, "log")).unlink()
+        (tmp_path / file_name(0, "log")).write_bytes(batch(0) + batch(3))  # a new file with the same inode
+        assert log.refresh().truncated_to is None
+
     def test_truncated_and_grown_in_a_new_epoch_in_other_files(self, tmp_path: Path) -> None:
         write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6), batch(9)]})
         set_epochs(tmp_path, (0, 0))

@@ -99,20 +99,21 @@ class TailMarks:
     def rewritten_segments(self, before: Sequence[LogSegment], now: Sequence[LogSegment]) -> list[int]:
         """Return the base offsets of segments that were sealed and have been written to since.
 
-        Only a segment after which all others were truncated away is written to again.
+        Only a segment after which all others were truncated away is written to again. A compacted segment may
+        have the name and the inode of an older one, but compaction leaves the last segment.
 
         Args:
             before, now: the segments when the log was last listed, and now.
         """
         files = {file_id(segment): segment for segment in now}
+        if not before or file_id(before[-1]) in files:
+            return []
         rewritten = []
         for old, following in pairwise(before):
             new = files.get(file_id(old))
             if new is not None and new.size_bytes != old.size_bytes and file_id(following) not in files:
                 rewritten.append(old.base_offset)
-        if before and file_id(before[-1]) not in files:
-            rewritten += [mark.file[0] for mark in self._marks if _is_in_one_of(mark, files) is False]
-        return rewritten
+        return rewritten + [mark.file[0] for mark in self._marks if _is_in_one_of(mark, files) is False]
 
     def last_unchanged(self, segments: Sequence[LogSegment]) -> int | None:
         """Return the highest offset up to which (exclusive) the files have the batches that were seen."""
