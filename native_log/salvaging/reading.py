@@ -163,4 +163,4 @@ def _with_fault(file: FaultyFile, damaged: DamagedRange) -> DamagedRange:
     if fault is None:
         return damaged
     reason = f"the system cannot read the bytes from position {fault.position} on: {fault.reason}"
-    return replace(damaged, kind=UNREADABLE, reason=reason)
+    return damaged._replace(kind=UNREADABLE, reason=reason)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, OffsetOrder, Scanned
@@ -22,9 +21,10 @@ PARTITION_UNCHANGED = "The partition is left as it was: take the file from anoth
 """Advice of errors that are raised before a log is changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedRange:
+class DamagedRange(NamedTuple):
     """A range of bytes that cannot be read, and the offsets that may be lost with it.
+
+    A tuple, since a damaged log can have thousands of them in each MiB.
 
     Attributes:
         path: path of the file.

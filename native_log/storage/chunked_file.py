@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.storage.anonymous_file import AnonymousFile, FileRange
+from native_log.storage.anonymous_file import LOOK_AHEAD_BYTES, AnonymousFile, FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,19 @@ class ChunkedFile(AnonymousFile):
         self._chunk_bytes = chunk_bytes
         self._load_chunk = load_chunk
 
+    def in_memory(self, position: int, end: int) -> memoryview | None:
+        """See DataFile: one chunk has the bytes, and those that the kernel looks at after them."""
+        following = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
+        index, start = divmod(position, self._chunk_bytes)
+        if (following - 1) // self._chunk_bytes != index:
+            return None
+        if end < following:
+            self._load_some(end, following)
+        return memoryview(self._load_chunk(index))[start : start + end - position]
+
     def _load(self, position: int, end: int) -> None:
         while (missing := self._first_missing(position, end)) is not None:
-            index = missing // self._chunk_bytes
-            start, chunk = index * self._chunk_bytes, self._load_chunk(index)
-            self._write(start, chunk)
-            self._hold(FileRange(start, start + len(chunk)))
+            index, start = divmod(missing, self._chunk_bytes)
+            part = memoryview(self._load_chunk(index))[start : start + end - missing]
+            self._write(missing, part)
+            self._hold(FileRange(missing, missing + len(part)))

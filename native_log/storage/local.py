@@ -148,6 +148,11 @@ class DataFile:
         self.read_into(memoryview(data), position)
         return bytes(data)
 
+    def in_memory(self, position: int, end: int) -> memoryview | None:
+        """Return the bytes from `position` to before `end` if they are in memory; None: use `read_by`."""
+        del position, end
+        return None
+
     def read_by(self, function: Callable[[int, int, int], T], position: int, end: int) -> T:
         """Return what `function` returns, which reads the bytes from `position` to before `end` by itself.
 

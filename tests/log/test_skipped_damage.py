@@ -120,7 +120,7 @@ def without_crcs(text: str) -> str:
 def read(log: PartitionLog, **options: Any) -> tuple[list[int], list[DamagedRange]]:
     found: list[DamagedRange] = []
     rows = offsets(log.range().read(["offset"], mode="dropMalformed", on_damage=found.append, **options))
-    return rows, [replace(each, reason=without_crcs(each.reason)) for each in found]
+    return rows, [each._replace(reason=without_crcs(each.reason)) for each in found]
 
 
 def read_one_by_one(log: PartitionLog, **options: Any) -> tuple[list[int], list[DamagedRange]]:

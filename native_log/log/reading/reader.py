@@ -17,7 +17,7 @@ from native_log.log.reading.damage_rows import damage_rows, insert_rows
 from native_log.log.reading.row_selection import RowSelection
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.slices import Located
-from native_log.records import CORRUPT_RECORD, DecodeOptions, decode_file
+from native_log.records import CORRUPT_RECORD, DecodeOptions, decode, decode_file
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import damage_in, damaged_range, skipped_ranges
 from native_log.segment.search import BatchSearch
@@ -55,8 +55,11 @@ class Decode(Protocol):
 
 def decode_rows(cursor: BatchCursor, stop: int, columns: Sequence[str], options: DecodeOptions) -> Decoded:
     """Decode records to rows. See Decode."""
-    decode = partial(decode_file, columns=columns, options=options, order=cursor.order)
-    return cursor.file.read_by(decode, cursor.position, stop)
+    data = cursor.file.in_memory(cursor.position, stop)
+    if data is not None:
+        return decode(data, columns, options, base_position=cursor.position, order=cursor.order)
+    read = partial(decode_file, columns=columns, options=options, order=cursor.order)
+    return cursor.file.read_by(read, cursor.position, stop)
 
 
 def read_rows(range: SlicedRange, columns: Sequence[str], options: ReadOptions) -> Iterator[pa.RecordBatch]:
