@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.log.gaps import UNEXPLAINED, GapCount, gaps_between
@@ -123,7 +122,7 @@ class OffsetAccount:
             finding = self.findings[self._open_end]
             if last is not None and last >= (finding.first_offset or 0):
                 reason = f"{finding.reason}. The log had reached offset {reached} ({evidence})"
-                self.findings[self._open_end] = replace(finding, last_offset=last, reason=reason)
+                self.findings[self._open_end] = finding._replace(last_offset=last, reason=reason)
         elif missing:
             self.findings.append(self._missing_segment(missing[0], self.accounted, last))
         elif last is not None:
@@ -154,11 +153,11 @@ class OffsetAccount:
         first = self.accounted
         if following is None:
             self._open_end = len(self.findings)
-            finding = replace(finding, first_offset=first)
+            finding = finding._replace(first_offset=first)
         elif following <= first:
-            finding = replace(finding, reason=f"{finding.reason}. No offset is missing")
+            finding = finding._replace(reason=f"{finding.reason}. No offset is missing")
         else:
-            finding = replace(finding, first_offset=first, last_offset=following - 1)
+            finding = finding._replace(first_offset=first, last_offset=following - 1)
             self.accounted = following
         self.findings.append(finding)
 

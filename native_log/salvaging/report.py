@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -47,9 +46,11 @@ SALVAGE_SCHEMA = pa.schema(
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A row of the report without its partition. The fields are those of SALVAGE_SCHEMA."""
+class Finding(NamedTuple):
+    """A row of the report without its partition. The fields are those of SALVAGE_SCHEMA.
+
+    A tuple, since a damaged log can have thousands of them in each MiB.
+    """
 
     status: str
     kind: str | None
@@ -61,23 +62,17 @@ class Finding:
     last_offset: int | None = None
     producer_id: int | None = None
 
-    def row(self, topic: str | None, partition: int | None) -> dict[str, Any]:
-        """Return the finding as a row of SALVAGE_SCHEMA."""
-        return {
-            "topic": topic,
-            "partition": partition,
-            "status": self.status,
-            "kind": self.kind,
-            "path": self.path,
-            "position": self.position,
-            "sizeInBytes": self.size_bytes,
-            "firstOffset": self.first_offset,
-            "lastOffset": self.last_offset,
-            "producerId": self.producer_id,
-            "reason": self.reason,
-        }
+
+def report_table(findings: Iterable[tuple[str | None, int | None, Finding]]) -> pa.Table:
+    """Return findings, each with topic and partition, as a table of SALVAGE_SCHEMA."""
+    columns = zip(*((topic, partition, *finding) for topic, partition, finding in findings), strict=True)
+    by_name = dict(zip(_COLUMNS, columns, strict=False))
+    arrays = [pa.array(by_name.get(field.name, ()), field.type) for field in SALVAGE_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SALVAGE_SCHEMA)
 
 
-def report_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """Return the rows as a table of SALVAGE_SCHEMA."""
-    return pa.Table.from_pylist(list(rows), schema=SALVAGE_SCHEMA)
+_COLUMNS = (
+    *("topic", "partition", "status", "kind", "path", "reason"),
+    *("position", "sizeInBytes", "firstOffset", "lastOffset", "producerId"),
+)
+"""The columns of the report in the order of a finding's fields."""

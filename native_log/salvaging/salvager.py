@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from native_log.arguments import integer, optional_integer, text
 from native_log.checkpoints.names import METADATA_TOPIC
@@ -20,7 +20,7 @@ from native_log.system import available_cores
 from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.arguments import PathLike
     from native_log.checkpoints.write_session import WriteSession
     from native_log.salvaging.partition import CopiedLog
+    from native_log.salvaging.report import Finding
     from native_log.salvaging.source import Source
     from native_log.salvaging.source_log import SourceLog
 
@@ -114,7 +115,7 @@ def salvage(
             copied = list(pool.map(copy, opened.logs))
         if session is not None:
             _write_checkpoints(session, opened, copied)
-    return report_table(_rows(opened, copied))
+    return report_table(_findings(opened, copied))
 
 
 def _session(
@@ -155,12 +156,11 @@ def _write_checkpoints(session: WriteSession, source: Source, copied: list[Copie
         write_offset_checkpoint(session.log_dir / CLEANER_OFFSET_CHECKPOINT, first_dirty)
 
 
-def _rows(source: Source, copied: list[CopiedLog]) -> list[dict[str, Any]]:
-    rows = [
-        finding.row(*log.directory.key)
-        for log, result in zip(source.logs, copied, strict=True)
-        for finding in result.findings
-    ]
+def _findings(source: Source, copied: list[CopiedLog]) -> Iterator[tuple[str | None, int | None, Finding]]:
+    """Yield all findings, each with topic and partition."""
+    for log, result in zip(source.logs, copied, strict=True):
+        topic, partition = log.directory.key
+        for finding in result.findings:
+            yield topic, partition, finding
     for directory, finding in source.findings:
-        rows.append(finding.row(*(directory.key if directory else (None, None))))
-    return rows
+        yield *(directory.key if directory else (None, None)), finding
