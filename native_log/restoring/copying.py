@@ -104,6 +104,7 @@ def copy_log(
     recovery = recover_log(target, recovery_point=0, log_start_offset=start, config=config)
     end = max(start, files.next_offset)
     if recovery.loses_data or recovery.log_end_offset != end:
+        remove_tree(target)  # the next run must not continue here
         raise CorruptRecordError(
             f"expected a copy of whole, valid batches that ends at offset {end}, found its end at "
             f"{recovery.log_end_offset}: {recovery.reason}. The disk may be failing; restore to another one",

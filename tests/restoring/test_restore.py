@@ -267,6 +267,23 @@ def test_a_kill_while_a_partition_is_copied(
     assert len(kept.items() & copied.items()) >= len(kept) - 2
 
 
+def test_a_copy_that_the_disk_has_damaged_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_copy(tmp_path / "source", WHOLE, rolls=[9, 15, 24, 30])
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendFile, "append", StepLimit(5).wrap(AppendFile.append))
+        with pytest.raises(StoppedError):
+            native_log.restore(tmp_path / "source", tmp_path / "dest")
+    kept = min((tmp_path / "dest.unfinished-restore" / "t-0.part").glob("*.log"))
+    kept.write_bytes(kept.read_bytes()[:-1] + b"!")
+    with pytest.raises(CorruptRecordError, match="The disk may be failing"):
+        native_log.restore(tmp_path / "source", tmp_path / "dest")
+    native_log.restore(tmp_path / "source", tmp_path / "dest")
+    log = LogDir(tmp_path / "dest").partition("t", 0)
+    assert offsets(log.read(columns=["offset"])) == [offset for offset, _ in rows_of(WHOLE)]
+
+
 def test_an_unfinished_restore_of_something_else(tmp_path: Path) -> None:
     write_copy(tmp_path / "a", WHOLE)
     damage(tmp_path / "a" / "t-0", WHOLE[4])
