@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.log.gaps import UNEXPLAINED, GapCount, gaps_between
+from native_log.log.gaps import UNEXPLAINED, GapCount
 from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
 from native_log.segment.files import INDEX, LOG, file_name
-from native_log.segment.scan import int64s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import pyarrow as pa
 
     from native_log.segment.damage import DamagedRange
 
@@ -49,18 +46,22 @@ class OffsetAccount:
         self._open_end: int | None = None  # the index of a finding that extends to the end of the log
         self._doubtful = GapCount()
 
-    def copy(self, batches: pa.RecordBatch) -> None:
-        """Note that batches (BATCH_SCHEMA, at least one) were copied."""
-        first = batches.column("baseOffset")[0].as_py()  # None: a compressed wrapper, whose header lacks it
+    def copy(self, base_offsets: Sequence[int | None], last_offsets: Sequence[int]) -> None:
+        """Note that batches with these first and last offsets, at least one, were copied.
+
+        The header of a compressed batch of magic 0 or 1 has no first offset.
+        """
         if self.next_offset is None:
-            self.first_offset = first
-        if first is not None:
-            self.fill(first)
-        if batches.num_rows > 1:
-            for gap, _ in gaps_between(batches, 0 if first is None else first):
-                self.accounted = gap.start_offset
-                self.fill(gap.end_offset)
-        self.next_offset = int64s(batches, "lastOffset")[-1] + 1
+            self.first_offset = base_offsets[0]
+        expected = None
+        for first, last in zip(base_offsets, last_offsets, strict=True):
+            if first is not None:
+                if expected is not None and first > expected:
+                    self.accounted = expected
+                if expected is None or first > expected:
+                    self.fill(first)
+            expected = last + 1
+        self.next_offset = last_offsets[-1] + 1
         self.accounted = max(self.accounted, self.next_offset)
 
     def lose(self, damaged: DamagedRange, end_offset: int | None) -> None:

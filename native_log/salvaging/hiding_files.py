@@ -46,8 +46,8 @@ def _has_batches(segment: LogSegment, max_batch_bytes: int) -> bool:
     try:
         file = FaultyFile(str(segment.path))
         with file:
-            batches = read_valid_batches(file, whole, max_batch_bytes, lambda _: None, lambda *_: None)
-            return any(True for _ in batches)
+            parts = read_valid_batches(file, whole, max_batch_bytes, lambda *_: None)
+            return any(part.batches.num_rows for part in parts)
     except OSError:
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from native_log.segment.scan import first_at_least, int32s, int64s
 from native_log.storage import FaultyFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -192,15 +193,12 @@ class _LogCopy:
             return
         with file:
             self._files.begin(self._last_base)
-            on_damage = partial(self._lose_bytes, file, _end_offset(segment))
-            read = 0
-            for data, batches in read_valid_batches(
-                file, segment, self._max_batch_bytes, on_damage, partial(self._note_repair, file.path)
-            ):
-                self._copy_batches(file.path, *_from_offset(data, batches, resume_at))
-                position = int64s(batches, "position")[0] + len(data)
-                self._advance(position - read)
-                read = position
+            read, on_repair = 0, partial(self._note_repair, file.path)
+            for part in read_valid_batches(file, segment, self._max_batch_bytes, on_repair):
+                data, batches = _from_offset(part.data, part.batches, resume_at)
+                self._copy_part(file, segment, data, batches, part.damaged)
+                self._advance(part.end_position - read)
+                read = part.end_position
                 if self._is_cut:
                     return
             self._advance(file.size_bytes - read)
@@ -229,30 +227,49 @@ class _LogCopy:
         finding = Finding("warning", "crc", path, reason, position, size_bytes, last_offset=last_offset)
         self.account.findings.append(finding)
 
-    def _copy_batches(self, path: str, data: memoryview, batches: pa.RecordBatch) -> None:
+    def _copy_part(
+        self,
+        file: FaultyFile,
+        segment: LogSegment,
+        data: memoryview,
+        batches: pa.RecordBatch,
+        damaged: Sequence[DamagedRange],
+    ) -> None:
+        """Copy batches, and account for them and for the damage between and after them."""
         limit = self._source.end_offset
-        if limit is not None and batches.num_rows:
-            first = first_at_least(batches, "lastOffset", limit)
-            if first is not None:
-                reason = (
-                    f"an unfinished write appended the batches from offset {limit} on, which do not count"
-                )
-                self.account.findings.append(
-                    Finding("skipped", "uncommitted", path, reason, first_offset=limit)
-                )
-                self._is_cut = True
-                batches = batches.slice(0, first)
-                data = data[: sum(int32s(batches, "sizeInBytes"))]
-        if batches.num_rows == 0:
+        first = None if limit is None else first_at_least(batches, "lastOffset", limit)
+        if first is not None:
+            reason = f"an unfinished write appended the batches from offset {limit} on, which do not count"
+            finding = Finding("skipped", "uncommitted", file.path, reason, first_offset=limit)
+            self.account.findings.append(finding)
+            self._is_cut = True
+            cut_position = int64s(batches, "position")[first]
+            damaged = [each for each in damaged if each.position < cut_position]
+            batches = batches.slice(0, first)
+            data = data[: sum(int32s(batches, "sizeInBytes"))]
+        rows = _Rows(batches)
+        end_offset, row = _end_offset(segment), 0
+        for each in damaged:
+            end_row = bisect_left(rows.positions, each.position, row)
+            self._note_copied(rows, row, end_row)
+            self._lose_bytes(file, end_offset, each)
+            row = end_row
+        self._note_copied(rows, row, batches.num_rows)
+        if batches.num_rows:
+            self._check_epochs(self._epoch_check.take(file.path, batches))
+            self._files.append(data)
+            self._size_bytes += len(data)
+
+    def _note_copied(self, rows: _Rows, first: int, end: int) -> None:
+        """Note that the batches from index `first` to before `end` are copied."""
+        if first == end:
             return
         findings_before = len(self.account.findings)
-        self.account.copy(batches)
+        self.account.copy(rows.base_offsets[first:end], rows.last_offsets[first:end])
         if len(self.account.findings) > findings_before:  # offsets before these batches are missing
             self._transactions.lose()
-        self._transactions.copy(batches)
-        self._check_epochs(self._epoch_check.take(path, batches))
-        self._files.append(data)
-        self._size_bytes += len(data)
+        if rows.are_transactional:
+            self._transactions.copy(rows.batches.slice(first, end - first))
 
     def _lose_file(self, segment: LogSegment, why: str) -> None:
         self._transactions.lose()
@@ -326,15 +343,23 @@ def _end_offset(segment: LogSegment) -> int | None:
     return None if segment.end_offset == MAX_OFFSET else segment.end_offset
 
 
+class _Rows:
+    """Columns of batches (BATCH_SCHEMA), which are read once and not for each damaged range."""
+
+    def __init__(self, batches: pa.RecordBatch) -> None:
+        self.batches = batches
+        self.positions = int64s(batches, "position")
+        self.base_offsets: list[int | None] = batches.column("baseOffset").to_pylist()
+        self.last_offsets: list[int] = batches.column("lastOffset").to_pylist()
+        self.are_transactional = batches.column("isTransactional").true_count > 0
+
+
 def _from_offset(data: memoryview, batches: pa.RecordBatch, offset: int) -> tuple[memoryview, pa.RecordBatch]:
     """Return the batches from the first one on whose last offset is at least `offset`."""
-    if offset == 0 or int64s(batches, "lastOffset")[0] >= offset:
-        return data, batches
-    first = first_at_least(batches, "lastOffset", offset)
+    first = first_at_least(batches, "lastOffset", offset) if offset else 0
     if first is None:
         return data[:0], batches.slice(0, 0)
-    skipped = int64s(batches, "position")[first] - int64s(batches, "position")[0]
-    return data[skipped:], batches.slice(first)
+    return data[sum(int32s(batches, "sizeInBytes")[:first]) :], batches.slice(first)
 
 
 def _leader_epochs(path: Path) -> tuple[EpochEntry, ...]:

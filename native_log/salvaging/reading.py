@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from bisect import bisect_left
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,7 @@ from native_log.segment.search import BatchSearch
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from native_log.records import Decoded
     from native_log.segment.damage import DamagedRange
@@ -33,23 +32,37 @@ _LEGACY_CRC_AT = 12
 """Where a message of magic 0 or 1 has its checksum, which covers the bytes after it."""
 
 
+class ReadPart(NamedTuple):
+    """A part of a segment.
+
+    Attributes:
+        data: the bytes of the valid batches, without those between them. They are valid until the next step.
+        batches: the valid batches (BATCH_SCHEMA). There may be none.
+        damaged: the ranges of bytes between them and after the last one, by position.
+        end_position: where the part ends.
+    """
+
+    data: memoryview
+    batches: pa.RecordBatch
+    damaged: Sequence[DamagedRange]
+    end_position: int
+
+
 def read_valid_batches(
     file: FaultyFile,
     segment: LogSegment,
     max_batch_bytes: int,
-    on_damage: Callable[[DamagedRange], None],
     on_repair: Callable[[int, int, int, str], None],
-) -> Iterator[tuple[memoryview, pa.RecordBatch]]:
-    """Yield the valid batches of a segment, several at a time: their bytes, and their rows of BATCH_SCHEMA.
+) -> Iterator[ReadPart]:
+    """Read the valid batches of a segment, several at a time.
 
     A batch is valid if a reader with mode dropMalformed returns its records: its checksum is right, all its
-    records can be decoded, and its offsets follow those before it. The bytes are valid until the next step.
+    records can be decoded, and its offsets follow those before it.
 
     Args:
         file: the .log file of the segment.
         segment: the segment.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
-        on_damage: called with each range of bytes between them, in order.
         on_repair: called with position, size, last offset and fault of each batch that gets the right
             checksum. It is a compressed message set of magic 0 or 1: readers rely on the checksums of the
             messages in it, but brokers check that of the set when they recover a log.
@@ -76,23 +89,14 @@ def read_valid_batches(
             data = _repair(data, batches, on_repair)
         if chunk.skipped:
             search.restart()
-        positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
-        row = index = 0
-        for damaged in skipped_ranges(file.path, chunk.skipped):
-            end_row = bisect_left(positions, damaged.position, row)
-            if row < end_row:
-                end = index + sum(sizes[row:end_row])
-                yield data[index:end], batches.slice(row, end_row - row)
-                row, index = end_row, end
-            on_damage(damaged)
-        if row < batches.num_rows:
-            yield data[index:], batches.slice(row)
+        damaged = skipped_ranges(file.path, chunk.skipped)
         damage = damage_in(cursor, chunk, max_batch_bytes)
         if damage is not None:
             order = cursor.order or order
-            damaged = damaged_range(search, damage, order, order.next_offset)
-            on_damage(_with_fault(file, damaged))
-            cursor.skip_to(damaged.end_position)
+            last = damaged_range(search, damage, order, order.next_offset)
+            damaged.append(_with_fault(file, last))
+            cursor.skip_to(last.end_position)
+        yield ReadPart(data, batches, damaged, cursor.position)
 
 
 def _valid_batches(view: memoryview, start: int, decoded: Decoded) -> tuple[memoryview, pa.RecordBatch]:

@@ -103,20 +103,19 @@ def test_what_explains_gaps(facts: TopicFacts, gaps: Gaps) -> None:
     assert explain_gaps(facts) is gaps
 
 
-def rows_of(*offsets: tuple[int | None, int]) -> pa.RecordBatch:
-    """Return batches with these first and last offsets."""
-    columns = zip(*((position, *each) for position, each in enumerate(offsets)), strict=True)
-    arrays = [pa.array(values, pa.int64()) for values in columns]
-    return pa.RecordBatch.from_arrays(arrays, names=["position", "baseOffset", "lastOffset"])
+def copy(account: OffsetAccount, *offsets: tuple[int | None, int]) -> None:
+    """Copy batches with these first and last offsets."""
+    bases, lasts = zip(*offsets, strict=True)
+    account.copy(bases, lasts)
 
 
 def account(tmp_path: Path, gaps: Gaps, without_log: Sequence[int] = ()) -> OffsetAccount:
     """Return the account of a log with gaps from 5 to 9, from 20 to 29, and a damaged range up to 49."""
     account = OffsetAccount(tmp_path, gaps, without_log, 0)
-    account.copy(rows_of((0, 4), (10, 19)))
-    account.copy(rows_of((30, 39)))
+    copy(account, (0, 4), (10, 19))
+    copy(account, (30, 39))
     account.lose(DamagedRange("x", 100, 200, 40, None, "bad", "crc"), 50)
-    account.copy(rows_of((50, 59)))
+    copy(account, (50, 59))
     account.finish(60, 70, "evidence")
     return account
 
@@ -152,7 +151,7 @@ def test_an_index_without_a_log_shows_a_missing_segment(tmp_path: Path) -> None:
 
 def test_message_sets_without_a_base_offset_are_no_gap(tmp_path: Path) -> None:
     account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, (), 0)
-    account.copy(rows_of((None, 4), (5, 5), (None, 9)))
+    copy(account, (None, 4), (5, 5), (None, 9))
     account.finish(10, 0, "")
     assert (account.findings, account.first_offset, account.next_offset) == ([], None, 10)
 
