@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile
 
+_COUNT_OPTIONS = DecodeOptions(check_crcs=False)
+
 
 def count_removed_records(recovery: LogRecovery) -> int:
     """Return the number of records that are removed although their batches are valid."""
@@ -72,4 +74,4 @@ def _count_records(segment: LogSegment, position: int) -> int:
 def _count_wrapped(file: DataFile, wrappers: pa.RecordBatch) -> Iterator[int]:
     """Yield how many messages are in each compressed message of magic 0 or 1."""
     for position, size in zip(int64s(wrappers, "position"), int32s(wrappers, "sizeInBytes"), strict=True):
-        yield decode(file.read(position, size), ["offset"], DecodeOptions(check_crcs=False)).batch.num_rows
+        yield decode(file.read(position, size), [], _COUNT_OPTIONS).batch.num_rows
