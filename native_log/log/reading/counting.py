@@ -90,7 +90,7 @@ class _HeaderCount:
         def on_damage(damaged: DamagedRange) -> None:
             if self._options.mode == "failFast":
                 raise damaged.error()
-            damage_log.add(damaged)
+            damage_log.add([damaged])
             if self._options.on_damage is not None:
                 self._options.on_damage(damaged)
 

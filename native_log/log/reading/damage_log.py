@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Sequence
 
     from native_log.segment.damage import DamagedRange
 
@@ -20,14 +21,16 @@ class DamageLog:
         self._ranges = self._further_bytes = 0
         self._path = ""
 
-    def add(self, damaged: DamagedRange) -> None:
-        """Log a damaged range, or count it if there were many before."""
-        self._ranges += 1
-        if self._ranges <= MOST_LINES:
-            self._logger.warning("skipped damaged bytes of a log: %s", damaged)
-        else:
-            self._further_bytes += damaged.end_position - damaged.position
-            self._path = damaged.path
+    def add(self, damaged: Sequence[DamagedRange]) -> None:
+        """Log damaged ranges, or count them if there were many before."""
+        in_full = max(0, MOST_LINES - self._ranges)
+        self._ranges += len(damaged)
+        for each in damaged[:in_full]:
+            self._logger.warning("skipped damaged bytes of a log: %s", each)
+        further = damaged[in_full:]
+        if further:
+            self._further_bytes += sum([each.end_position - each.position for each in further])
+            self._path = further[-1].path
 
     def finish(self) -> None:
         """Log how many ranges were counted only."""

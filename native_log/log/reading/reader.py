@@ -163,8 +163,8 @@ class Reader:
                 if decoded.skipped:
                     search.restart()
                 skipped = skipped_ranges(file.path, decoded.skipped)
-                for damaged in skipped:
-                    self._report(damaged)
+                if skipped:
+                    self._report(skipped)
                 batch = self._complete(decoded.batch)
                 if skipped and self._options.mode == "permissive":
                     rows_before = [rows for rows, *_ in decoded.skipped]
@@ -180,7 +180,7 @@ class Reader:
                     if _is_beyond(order, segment_slice.max_offset):
                         return
                     damaged = damaged_range(search, damage, order, order.next_offset)
-                    self._report(damaged)
+                    self._report([damaged])
                     if self._options.mode == "permissive":
                         yield self._damage_rows([damaged], segment_slice)
                     cursor.skip_to(damaged.end_position)
@@ -212,12 +212,13 @@ class Reader:
         )
         return self._decode_batches(cursor, stop, columns, options)
 
-    def _report(self, damaged: DamagedRange) -> None:
+    def _report(self, damaged: Sequence[DamagedRange]) -> None:
         if self._options.mode == "failFast":
-            raise damaged.error()
+            raise damaged[0].error()
         self._damage_log.add(damaged)
         if self._options.on_damage is not None:
-            self._options.on_damage(damaged)
+            for each in damaged:
+                self._options.on_damage(each)
 
     def _damage_rows(self, damaged: Sequence[DamagedRange], segment_slice: SegmentSlice) -> pa.RecordBatch:
         segment = segment_slice.segment.log
