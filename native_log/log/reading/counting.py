@@ -85,14 +85,10 @@ class _HeaderCount:
             filter.is_possible and all(filter.selects([(self._range.topic, self._range.partition)]))
         ):
             return 0
-        damage_log = DamageLog(logger)
+        damage_log = DamageLog(logger, self._options)
 
         def on_damage(damaged: DamagedRange) -> None:
-            if self._options.mode == "failFast":
-                raise damaged.error()
             damage_log.add([damaged])
-            if self._options.on_damage is not None:
-                self._options.on_damage(damaged)
 
         total, undecided, window = 0, [], Window()
         for part in self._range.readable_slices():

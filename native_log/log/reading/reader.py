@@ -97,7 +97,7 @@ class Reader:
         self._transactional_index = self._watched_columns.index(IS_TRANSACTIONAL)
         limits = [rows for rows in (options.first_rows, options.max_rows) if rows is not None]
         self._limit_rows = None if options.first_rows is None else min(limits)
-        self._damage_log = DamageLog(logger)
+        self._damage_log = DamageLog(logger, options)
         self.next_offset = range.start_offset
         self._slices = range.slices
         self._aborted: bytes | None = None  # None: unknown, as long as no transaction was read
@@ -163,8 +163,7 @@ class Reader:
                 if decoded.skipped:
                     search.restart()
                 skipped = skipped_ranges(file.path, decoded.skipped)
-                if skipped:
-                    self._report(skipped)
+                self._damage_log.add(skipped)
                 batch = self._complete(decoded.batch)
                 if skipped and self._options.mode == "permissive":
                     rows_before = [rows for rows, *_ in decoded.skipped]
@@ -180,7 +179,7 @@ class Reader:
                     if _is_beyond(order, segment_slice.max_offset):
                         return
                     damaged = damaged_range(search, damage, order, order.next_offset)
-                    self._report([damaged])
+                    self._damage_log.add([damaged])
                     if self._options.mode == "permissive":
                         yield self._damage_rows([damaged], segment_slice)
                     cursor.skip_to(damaged.end_position)
@@ -211,14 +210,6 @@ class Reader:
             skipper=None if search is None else search.skipper,
         )
         return self._decode_batches(cursor, stop, columns, options)
-
-    def _report(self, damaged: Sequence[DamagedRange]) -> None:
-        if self._options.mode == "failFast":
-            raise damaged[0].error()
-        self._damage_log.add(damaged)
-        if self._options.on_damage is not None:
-            for each in damaged:
-                self._options.on_damage(each)
 
     def _damage_rows(self, damaged: Sequence[DamagedRange], segment_slice: SegmentSlice) -> pa.RecordBatch:
         segment = segment_slice.segment.log
