@@ -41,17 +41,30 @@ def gaps_between(
         damaged: the damaged ranges before the last batch. They may have held the offsets before the next one.
     """
     after_damage = {each.end_position for each in damaged}
-    bases, lasts = int64s(batches, "baseOffset"), int64s(batches, "lastOffset")
+    bases = batches.column("baseOffset")
+    known = bases.to_pylist() if bases.null_count else int64s(batches, "baseOffset")
     positions = int64s(batches, "position")
-    is_known = batches.column("baseOffset").is_valid() if batches.column("baseOffset").null_count else None
-    # A chunk has few batches, so this loop takes less time than calls of Arrow's functions.
-    for index, first in enumerate(bases):
-        # The header of a compressed batch of magic 0 or 1 has no base offset, so its gaps are unknown.
-        if first > expected and (is_known is None or is_known[index].as_py()):
-            position = positions[index]
-            if position not in after_damage:
-                yield OffsetSpan(expected, first), position
-        expected = lasts[index] + 1
+    for gap, index in offset_gaps(known, int64s(batches, "lastOffset"), expected):
+        if positions[index] not in after_damage:
+            yield gap, positions[index]
+
+
+def offset_gaps(
+    base_offsets: Sequence[int | None], last_offsets: Sequence[int], expected: int
+) -> Iterator[tuple[OffsetSpan, int]]:
+    """Yield the offsets between batches, each with the index of the batch after them.
+
+    Args:
+        base_offsets: the first offset of each batch. The header of a compressed batch of magic 0 or 1 has
+            none, so it is unknown whether there is a gap before it.
+        last_offsets: the last offset of each batch.
+        expected: the offset that should come first.
+    """
+    # There are few batches at a time, so this loop takes less time than calls of Arrow's functions.
+    for index, (first, last) in enumerate(zip(base_offsets, last_offsets, strict=True)):
+        if first is not None and first > expected:
+            yield OffsetSpan(expected, first), index
+        expected = last + 1
 
 
 @dataclass(slots=True)

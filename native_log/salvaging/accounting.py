@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.log.gaps import UNEXPLAINED, GapCount
+from native_log.log.gaps import UNEXPLAINED, GapCount, offset_gaps
 from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
@@ -51,16 +51,14 @@ class OffsetAccount:
 
         The header of a compressed batch of magic 0 or 1 has no first offset.
         """
+        first = base_offsets[0]
         if self.next_offset is None:
-            self.first_offset = base_offsets[0]
-        expected = None
-        for first, last in zip(base_offsets, last_offsets, strict=True):
-            if first is not None:
-                if expected is not None and first > expected:
-                    self.accounted = expected
-                if expected is None or first > expected:
-                    self.fill(first)
-            expected = last + 1
+            self.first_offset = first
+        if first is not None:
+            self.fill(first)
+        for gap, _ in offset_gaps(base_offsets, last_offsets, first or 0):
+            self.accounted = gap.start_offset
+            self.fill(gap.end_offset)
         self.next_offset = last_offsets[-1] + 1
         self.accounted = max(self.accounted, self.next_offset)
 
