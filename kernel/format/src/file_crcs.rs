@@ -14,15 +14,19 @@ const READ_BYTES: u64 = 1 << 20;
 
 /// The checksums of ranges of a file; see `RangeCrcs` for the arithmetic.
 pub struct FileCrcs {
-    checksum: &'static Checksum,
-    /// Position of the first byte that the checksums cover.
-    from: u64,
-    /// The checksums of the first 0, STEP, 2 * STEP ... bytes from there on. Empty: nothing was read yet.
-    prefixes: Vec<u32>,
+    prefixes: Prefixes,
     buffer: Vec<u8>,
     /// The blocks in which a range began and ended last: those of the next ranges are often the same.
     first: Block,
     last: Block,
+}
+
+struct Prefixes {
+    checksum: &'static Checksum,
+    /// Position of the first byte that the checksums cover.
+    from: u64,
+    /// The checksums of the first 0, STEP, 2 * STEP ... bytes from there on. Empty: nothing was read yet.
+    crcs: Vec<u32>,
 }
 
 /// Bytes of a file.
@@ -46,14 +50,11 @@ impl Block {
     }
 }
 
-/// See the fields of FileCrcs.
-struct Prefixes<'a> {
-    checksum: &'static Checksum,
-    from: u64,
-    crcs: &'a [u32],
-}
+impl Prefixes {
+    fn end(&self) -> u64 {
+        self.from + (self.crcs.len() as u64 - 1) * STEP
+    }
 
-impl Prefixes<'_> {
     /// The checksum of the covered bytes before `end`, at most STEP bytes after the last prefix.
     fn before(&self, end: u64, file: &File, block: &mut Block) -> io::Result<u32> {
         let (steps, rest) = ((end - self.from) / STEP, (end - self.from) % STEP);
@@ -64,44 +65,41 @@ impl Prefixes<'_> {
 
 impl FileCrcs {
     pub fn new(checksum: &'static Checksum) -> Self {
-        let (first, last) = (Block::default(), Block::default());
-        FileCrcs { checksum, from: 0, prefixes: Vec::new(), buffer: Vec::new(), first, last }
+        let prefixes = Prefixes { checksum, from: 0, crcs: Vec::new() };
+        FileCrcs { prefixes, buffer: Vec::new(), first: Block::default(), last: Block::default() }
     }
 
     /// The checksum of the bytes in `range`. Fails with UnexpectedEof if the file ends earlier.
     pub fn of(&mut self, file: &File, range: Range<u64>) -> io::Result<u32> {
+        let checksum = self.prefixes.checksum;
         let bytes = range.end.saturating_sub(range.start);
         if bytes <= 2 * STEP {
-            return Ok((self.checksum.of)(self.read(file, range.start, bytes)?));
+            return Ok((checksum.of)(self.read(file, range.start, bytes)?));
         }
         // The bytes between ranges are read, too, unless they are many.
-        if self.prefixes.is_empty() || !(self.from..=self.known_end() + READ_BYTES).contains(&range.start) {
-            self.from = range.start;
-            self.prefixes = vec![0];
+        let Prefixes { from, crcs, .. } = &self.prefixes;
+        if crcs.is_empty() || !(*from..=self.prefixes.end() + READ_BYTES).contains(&range.start) {
+            self.prefixes = Prefixes { checksum, from: range.start, crcs: vec![0] };
         }
         self.extend(file, range.end)?;
-        let prefixes = Prefixes { checksum: self.checksum, from: self.from, crcs: &self.prefixes };
-        let start = prefixes.before(range.start, file, &mut self.first)?;
-        let end = prefixes.before(range.end, file, &mut self.last)?;
-        Ok(self.checksum.shifted(start, bytes) ^ end)
-    }
-
-    fn known_end(&self) -> u64 {
-        self.from + (self.prefixes.len() as u64 - 1) * STEP
+        let start = self.prefixes.before(range.start, file, &mut self.first)?;
+        let end = self.prefixes.before(range.end, file, &mut self.last)?;
+        Ok(checksum.shifted(start, bytes) ^ end)
     }
 
     /// Computes the checksums of all prefixes that end at or before `end`.
     fn extend(&mut self, file: &File, end: u64) -> io::Result<()> {
         loop {
-            let position = self.known_end();
+            let position = self.prefixes.end();
             let bytes = READ_BYTES.min(end.saturating_sub(position) / STEP * STEP);
             if bytes == 0 {
                 return Ok(());
             }
             self.read(file, position, bytes)?;
+            let Prefixes { checksum, crcs, .. } = &mut self.prefixes;
             for step in self.buffer.chunks_exact(STEP as usize) {
-                let before = self.prefixes.last().copied().unwrap_or_default();
-                self.prefixes.push(self.checksum.extended(before, step));
+                let before = crcs.last().copied().unwrap_or_default();
+                crcs.push(checksum.extended(before, step));
             }
         }
     }

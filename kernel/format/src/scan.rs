@@ -118,8 +118,15 @@ pub(crate) struct Options<'a> {
 
 impl Options<'_> {
     pub fn new(base_position: i64, max_rows: usize, max_batch_bytes: usize) -> Self {
-        let (check_crcs, accept_newer) = (false, false);
-        Options { base_position, check_crcs, accept_newer, max_rows, max_batch_bytes, order: None, skipper: None }
+        Options {
+            base_position,
+            check_crcs: false,
+            accept_newer: false,
+            max_rows,
+            max_batch_bytes,
+            order: None,
+            skipper: None,
+        }
     }
 }
 
