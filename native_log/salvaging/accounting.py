@@ -73,7 +73,7 @@ class OffsetAccount:
             self.fill(damaged.offset)
         size = damaged.end_position - damaged.position
         following = end_offset if damaged.next_offset is None else damaged.next_offset
-        finding = Finding("lost", damaged.kind, damaged.path, damaged.reason, damaged.position, size)
+        finding = Finding("lost", damaged.kind, damaged.path, damaged.position, size, reason=damaged.reason)
         self._lose_offsets(finding, following)
 
     def lose_file(
@@ -81,7 +81,7 @@ class OffsetAccount:
     ) -> None:
         """Note that a whole .log file is lost. `end_offset` is that of `lose`."""
         self.fill(base_offset)
-        self._lose_offsets(Finding("lost", "unreadable", path, why, 0, size_bytes), end_offset)
+        self._lose_offsets(Finding("lost", "unreadable", path, 0, size_bytes, reason=why), end_offset)
 
     def fill(self, offset: int) -> None:
         """Account for the offsets up to `offset` (exclusive), of which no file has a record."""
@@ -99,7 +99,7 @@ class OffsetAccount:
                     "lost",
                     "missing",
                     str(self._directory),
-                    reason,
+                    reason=reason,
                     first_offset=first,
                     last_offset=offset - 1,
                 )
@@ -131,7 +131,7 @@ class OffsetAccount:
                     "lost",
                     "missing-end",
                     str(self._directory),
-                    reason,
+                    reason=reason,
                     first_offset=log_end_offset,
                     last_offset=last,
                 )
@@ -142,7 +142,7 @@ class OffsetAccount:
                     "gap",
                     None,
                     str(self._directory),
-                    self._doubtful.doubt,
+                    reason=self._doubtful.doubt,
                     first_offset=self._doubtful.first.start_offset,
                     last_offset=self._doubtful.last_offset,
                 )
@@ -165,7 +165,7 @@ class OffsetAccount:
             "lost",
             "missing-segment",
             str(self._directory / file_name(base_offset, LOG)),
-            f"the file is missing; {file_name(base_offset, INDEX)} shows that it existed",
+            reason=f"the file is missing; {file_name(base_offset, INDEX)} shows that it existed",
             first_offset=first,
             last_offset=last,
         )

@@ -69,7 +69,7 @@ def copy_raft_files(source: SourceLog, names: Iterable[str], target: Path | None
             path = source.directory.path / name
             reason = copy_file(path, None if target is None else target / name)
             if reason is not None:
-                findings.append(Finding("lost", "unreadable", str(path), reason))
+                findings.append(Finding("lost", "unreadable", str(path), reason=reason))
     return findings
 
 
@@ -102,7 +102,7 @@ def _missing_start(source: SourceLog, start: int, stored_in: str, first_offset: 
         "lost",
         "missing-start",
         str(source.directory.path),
-        f"the log starts at offset {start} ({stored_in}), its files later: {where}",
+        reason=f"the log starts at offset {start} ({stored_in}), its files later: {where}",
         first_offset=start,
         last_offset=first_offset - 1,
     )
@@ -114,7 +114,7 @@ def _start_after_end(source: SourceLog, first_offset: int, end_offset: int) -> F
         "(log-start-offset-checkpoint). A broker would remove all its records, so the copy starts at "
         f"{first_offset}"
     )
-    return Finding("warning", "log-start-offset", str(source.directory.path), reason)
+    return Finding("warning", "log-start-offset", str(source.directory.path), reason=reason)
 
 
 def _missing_topic_id(source: SourceLog) -> Finding:
@@ -122,4 +122,4 @@ def _missing_topic_id(source: SourceLog) -> Finding:
         "expected a topic id in partition.metadata, found none. A KRaft broker treats a partition without it "
         "as stray; give it with topic_ids"
     )
-    return Finding("warning", "topic-id", str(source.directory.path), reason)
+    return Finding("warning", "topic-id", str(source.directory.path), reason=reason)

@@ -114,12 +114,15 @@ def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
             ignored = ignored.union(segment.log for segment in hiding)
             listing = list_log(path, max_batch_bytes, ignored)
     except (KafkaLogError, OSError) as error:
-        unreadable = Finding("lost", "unreadable", path, error_message(error))
+        unreadable = Finding("lost", "unreadable", path, reason=error_message(error))
         return _ListedSource((), LogListing((), ()), frozenset(), (unreadable,))
     reason = "the file has no valid batch; it is ignored, because another file has records of its offsets"
-    findings = [Finding("lost", "unreadable", f"{path}/{name}", why) for name, why in irregular.items()]
+    findings = [
+        Finding("lost", "unreadable", f"{path}/{name}", reason=why) for name, why in irregular.items()
+    ]
     findings += [
-        Finding("warning", "file", str(segment.path), reason, 0, segment.size_bytes) for segment in hiding
+        Finding("warning", "file", str(segment.path), 0, segment.size_bytes, reason=reason)
+        for segment in hiding
     ]
     return _ListedSource(names, listing, ignored, tuple(findings))
 
@@ -219,12 +222,15 @@ class _LogCopy:
             return
         why = "preallocated, or left by a crash" if is_zero else "a broker may be writing"
         size = damaged.end_position - damaged.position
-        finding = Finding("warning", "file", damaged.path, f"{damaged.reason}; {why}", damaged.position, size)
+        reason = f"{damaged.reason}; {why}"
+        finding = Finding("warning", "file", damaged.path, damaged.position, size, reason=reason)
         self.account.findings.append(finding)
 
     def _note_repair(self, path: str, position: int, size_bytes: int, last_offset: int, fault: str) -> None:
         reason = f"{fault}; the copy has the right one"
-        finding = Finding("warning", "crc", path, reason, position, size_bytes, last_offset=last_offset)
+        finding = Finding(
+            "warning", "crc", path, position, size_bytes, last_offset=last_offset, reason=reason
+        )
         self.account.findings.append(finding)
 
     def _copy_part(
@@ -240,7 +246,7 @@ class _LogCopy:
         first = None if limit is None else first_at_least(batches, "lastOffset", limit)
         if first is not None:
             reason = f"an unfinished write appended the batches from offset {limit} on, which do not count"
-            finding = Finding("skipped", "uncommitted", file.path, reason, first_offset=limit)
+            finding = Finding("skipped", "uncommitted", file.path, first_offset=limit, reason=reason)
             self.account.findings.append(finding)
             self._is_cut = True
             cut_position = int64s(batches, "position")[first]
@@ -321,9 +327,9 @@ class _LogCopy:
                     "warning",
                     "leader-epochs",
                     problem.path,
-                    f"{problem.problem}; the batch is copied as it is",
                     problem.position,
                     first_offset=problem.offset,
+                    reason=f"{problem.problem}; the batch is copied as it is",
                 )
                 self.account.findings.append(finding)
 

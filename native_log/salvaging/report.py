@@ -47,32 +47,24 @@ SALVAGE_SCHEMA = pa.schema(
 
 
 class Finding(NamedTuple):
-    """A row of the report without its partition. The fields are those of SALVAGE_SCHEMA.
+    """A row of the report, except for its topic and partition: the other columns of SALVAGE_SCHEMA, in order.
 
-    A tuple, since a damaged log can have thousands of them in each MiB.
+    A tuple, because each MiB of a damaged log can have thousands of them.
     """
 
     status: str
     kind: str | None
     path: str
-    reason: str | None = None
     position: int | None = None
     size_bytes: int | None = None
     first_offset: int | None = None
     last_offset: int | None = None
     producer_id: int | None = None
+    reason: str | None = None
 
 
 def report_table(findings: Iterable[tuple[str | None, int | None, Finding]]) -> pa.Table:
     """Return findings, each with topic and partition, as a table of SALVAGE_SCHEMA."""
-    columns = zip(*((topic, partition, *finding) for topic, partition, finding in findings), strict=True)
-    by_name = dict(zip(_COLUMNS, columns, strict=False))
-    arrays = [pa.array(by_name.get(field.name, ()), field.type) for field in SALVAGE_SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=SALVAGE_SCHEMA)
-
-
-_COLUMNS = (
-    *("topic", "partition", "status", "kind", "path", "reason"),
-    *("position", "sizeInBytes", "firstOffset", "lastOffset", "producerId"),
-)
-"""The columns of the report in the order of a finding's fields."""
+    rows = [(topic, partition, *finding) for topic, partition, finding in findings]
+    columns = zip(*rows, strict=True) if rows else [()] * len(SALVAGE_SCHEMA)
+    return pa.Table.from_arrays(list(map(pa.array, columns, SALVAGE_SCHEMA.types)), schema=SALVAGE_SCHEMA)

@@ -138,7 +138,7 @@ def _skipped_copies(
                 "skipped",
                 "directory",
                 str(other.path),
-                f"{directory.path} is copied, another directory of the same partition",
+                reason=f"{directory.path} is copied, another directory of the same partition",
             ),
         )
         for directory in chosen
@@ -153,7 +153,7 @@ def _skipped_directories(ignored: Iterable[PartitionDir]) -> list[tuple[Partitio
         is_future = directory.kind is PartitionKind.FUTURE
         remedy = "give its own path to copy it" if is_future else "include deleted directories to copy it"
         reason = f"a -{directory.kind} directory; {remedy}"
-        findings.append((directory, Finding("skipped", "directory", str(directory.path), reason)))
+        findings.append((directory, Finding("skipped", "directory", str(directory.path), reason=reason)))
     return findings
 
 
@@ -167,7 +167,7 @@ def _read_state(
             return function()
         except (KafkaLogError, OSError) as error:
             reason = f"{error_message(error)}; the file is ignored"
-            findings.append((None, Finding("warning", "file", str(path / name), reason)))
+            findings.append((None, Finding("warning", "file", str(path / name), reason=reason)))
             return missing
 
     def checkpoint(name: str) -> dict[tuple[str, int], int]:

@@ -78,7 +78,7 @@ class TransactionCheck:
             "transaction",
             kind,
             self._path,
-            reason,
+            reason=reason,
             first_offset=first,
             last_offset=last,
             producer_id=producer_id,

@@ -24,7 +24,7 @@ PARTITION_UNCHANGED = "The partition is left as it was: take the file from anoth
 class DamagedRange(NamedTuple):
     """A range of bytes that cannot be read, and the offsets that may be lost with it.
 
-    A tuple, since a damaged log can have thousands of them in each MiB.
+    A tuple, because each MiB of a damaged log can have thousands of them.
 
     Attributes:
         path: path of the file.
