@@ -63,9 +63,13 @@ def shell_image(log: Path) -> dict[str, str]:
     """Return the files that kafka-metadata-shell shows of a log or a snapshot, by path."""
     main = ("org.apache.kafka.shell.MetadataShell", "--snapshot", str(log))
     command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{jars(SHELL)}/*", *main]
-    # On a busy machine the shell may print the image before it has loaded the log.
+    command += ["tree", "/image"]
+    # On a busy machine the shell may print the image before it has loaded the log, or wait for ever.
     for _ in range(20):
-        process = subprocess.run([*command, "tree", "/image"], capture_output=True, text=True, check=True)
+        try:
+            process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=25)
+        except subprocess.TimeoutExpired:
+            continue
         files = dict(_files(process.stdout))
         if not files["provenance"].startswith("offset -1,"):
             return files
