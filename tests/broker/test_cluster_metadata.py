@@ -61,9 +61,8 @@ def image(log_dir: Path) -> dict[str, str]:
 
 def shell_image(log: Path) -> dict[str, str]:
     """Return the files that kafka-metadata-shell shows of a log or a snapshot, by path."""
-    main = ("org.apache.kafka.shell.MetadataShell", "--snapshot", str(log))
+    main = ("org.apache.kafka.shell.MetadataShell", "--snapshot", str(log), "tree", "/image")
     command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{jars(SHELL)}/*", *main]
-    command += ["tree", "/image"]
     # On a busy machine the shell may print the image before it has loaded the log, or wait for ever.
     for _ in range(20):
         try:
