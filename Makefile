@@ -72,26 +72,40 @@ kernel: ## build the compiled kernel again, in place
 # Machines to build wheels for, and the oldest glibc that the wheels work with.
 MACHINES ?= x86_64 aarch64
 GLIBC := 2.17
+TARGET = $*-unknown-linux-gnu
+ZIG = CARGO_ZIGBUILD_ZIG_PATH=$$($(BIN)/python -c 'import ziglang; print(ziglang.__path__[0] + "/zig")')
 
 wheel: cargo java $(VENV)/.wheel ## build an sdist, and wheels for MACHINES="x86_64 aarch64", into dist/, and check them
 	rm -rf dist
 	$(BIN)/python -m build --quiet --sdist --outdir dist .
-	$(MAKE) $(MACHINES:%=wheel-%)
+	$(MAKE) $(MACHINES:%=wheel-%) $(MACHINES:%=kernel-tests-%)
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents --ignore W009 dist/*.whl
 	KAFKALOG_DIST=dist $(BIN)/python -m pytest tests/wheels $(PYTEST_ARGS)
 
 # Each wheel is built from the sdist. Zig as the linker can link against old versions of glibc and for other machines.
 wheel-%: export CARGO := $(abspath $(BIN))/cargo-zigbuild
-wheel-%: export CARGO_BUILD_TARGET = $*-unknown-linux-gnu.$(GLIBC)
+wheel-%: export CARGO_BUILD_TARGET = $(TARGET).$(GLIBC)
 wheel-%: export CARGO_TARGET_DIR := $(abspath $(KERNEL)/target)
 wheel-%: export PYO3_CROSS_PYTHON_VERSION := 3.11
 wheel-%: export KAFKALOG_REQUIRE_KERNEL := 1
 wheel-%:
-	! command -v rustup >/dev/null || rustup target add $*-unknown-linux-gnu
-	CARGO_ZIGBUILD_ZIG_PATH=$$($(BIN)/python -c 'import ziglang; print(ziglang.__path__[0] + "/zig")') \
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir dist \
+	! command -v rustup >/dev/null || rustup target add $(TARGET)
+	$(ZIG) $(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir dist \
 	  -C--build-option=--plat-name=manylinux_$(subst .,_,$(GLIBC))_$* dist/*.tar.gz
+
+# What runs a program of the machine: qemu, with that machine's glibc, unless this is the machine.
+RUNNER = $(if $(filter $*,$(shell uname -m)),env,qemu-$* -L /usr/$*-linux-gnu)
+
+# The kernel's tests, linked as its wheel is.
+kernel-tests-%: wheel-%
+	@if command -v $(firstword $(RUNNER)) >/dev/null; then \
+	  $(ZIG) $(BIN)/cargo-zigbuild test --quiet --manifest-path $(CARGO_MANIFEST) --locked --profile checked \
+	    --target $(TARGET).$(GLIBC) --config 'target.$(TARGET).runner = "$(RUNNER)"'; \
+	else \
+	  echo "The kernel was not tested for $*, because $(firstword $(RUNNER)) is missing. Install it, for example"; \
+	  echo "  Debian, Ubuntu:  sudo apt-get install qemu-user libc6-arm64-cross"; \
+	fi
 
 $(VENV)/.wheel: $(STAMP)
 	KAFKALOG_REQUIRE_KERNEL=0 $(BIN)/python -m pip install --quiet -e '.[wheel]'
