@@ -16,6 +16,7 @@ import shutil
 import socket
 import subprocess
 import time
+from ctypes.util import find_library
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import obstore
+import pytest
 from obstore.store import AzureStore
 
 from benchmarks import s3_server
@@ -62,7 +64,9 @@ class Store:
 
 def unavailable_reason(name: str) -> str | None:
     """Return why this store cannot run here; None if it can."""
-    if name == "hdfs":
+    if name == "kerberos" and find_library("gssapi_krb5") is None:
+        return "expected the library gssapi_krb5, found none"
+    if name in ("hdfs", "kerberos"):
         return no_java()
     tool = {"azure": "npm", "gcs": "go"}[name]
     return None if shutil.which(tool) else f"expected {tool} on PATH, found none"
@@ -115,9 +119,25 @@ def gcs(folder: Path, scratch: Path) -> Iterator[Store]:
 @contextlib.contextmanager
 def hdfs(folder: Path, scratch: Path) -> Iterator[Store]:
     """Run a small HDFS with a copy of `folder`."""
+    with _hdfs(scratch, folder) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def kerberos(folder: Path, scratch: Path) -> Iterator[Store]:
+    """Run a small HDFS that requires Kerberos and encrypts blocks. This process finds a keytab for it."""
+    with _hdfs(scratch, folder, "privacy") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_CONF_DIR", str(scratch / "hdfs" / "conf"))
+        patch.setenv("KRB5_CONFIG", str(scratch / "hdfs" / "krb5.conf"))
+        patch.setenv("KRB5_CLIENT_KTNAME", str(scratch / "hdfs" / "reader.keytab"))
+        patch.setenv("KRB5CCNAME", f"FILE:{scratch / 'ticket'}")
+        yield store
+
+
+@contextlib.contextmanager
+def _hdfs(scratch: Path, *arguments: str | Path) -> Iterator[Store]:
     source = Path(__file__).with_name("Hdfs.java")
-    libraries = _hadoop()
-    command = [java_tool("java"), "-cp", f"{libraries}/*", str(source), str(scratch / "hdfs"), str(folder)]
+    command = [java_tool("java"), "-cp", f"{_hadoop()}/*", source, scratch / "hdfs", *arguments]
     with (scratch / "log").open("w") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["azure", "gcs", "hdfs"])
+@pytest.fixture(scope="module", params=["azure", "gcs", "hdfs", "kerberos"])
 def store(
     request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
@@ -65,3 +65,22 @@ def test_directories(store: Store, folder: Path, name: str) -> None:
 def test_a_folder_that_does_not_exist(store: Store) -> None:
     with pytest.raises(FileNotFoundError, match="no such directory"):
         LogDir(f"{store.urls[0]}/nothing", storage_options=store.options)
+
+
+@pytest.mark.parametrize("store", ["kerberos"], indirect=True)
+def test_without_a_ticket(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_connection = {"dfs.client.failover.max.attempts": "2"}  # options that no other test has
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(tmp_path / "none.keytab"))
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none'}")
+    with pytest.raises(PermissionError, match=r"Kerberos: .*none\); run kinit, or name a keytab"):
+        LogDir(f"{store.urls[0]}/txn", storage_options=new_connection)
+
+
+@pytest.mark.parametrize("store", ["kerberos"], indirect=True)
+def test_without_the_settings_of_kerberos(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_connection = {"dfs.client.failover.max.attempts": "1"}
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with pytest.raises(OSError, match=r"RPC listener disconnected; .*: check HADOOP_CONF_DIR"):
+        LogDir(f"{store.urls[0]}/txn", storage_options=new_connection)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_PORT = 8020
 """The port of a name node, if the URL does not say it."""
+_ONE_NAME_NODE = {"dfs.client.failover.max.attempts": "4"}
+"""A single name node is tried for up to 20 s. The default of 15 attempts takes minutes. A name service may
+need them to fail over."""
 
 
 class HdfsBucket:
@@ -45,12 +48,13 @@ class HdfsBucket:
             ) from None
         self._url = url
         try:
-            try:
-                self._client = Client(url, dict(options))
-            except Exception:  # it is no name service, and the port is missing
-                if re.search(r":[0-9]+$", url):
-                    raise
-                self._client = Client(f"{url}:{_DEFAULT_PORT}", dict(options))
+            if re.search(r":[0-9]+$", url):
+                self._client = Client(url, {**_ONE_NAME_NODE, **options})
+            else:
+                try:
+                    self._client = Client(url, dict(options))
+                except Exception:  # it is no name service, and the port is missing
+                    self._client = Client(f"{url}:{_DEFAULT_PORT}", {**_ONE_NAME_NODE, **options})
         except Exception as error:
             raise KafkaLogError(f"the file system cannot be opened: {error}", path=url) from None
 
@@ -98,8 +102,13 @@ class HdfsBucket:
             return FileNotFoundError(errno.ENOENT, "no such file", path)
         if re.search("AccessControlException|Permission denied", str(error)):
             return PermissionError(errno.EACCES, "access was denied; check user and permissions", path)
-        reason = str(error).strip().splitlines()
-        return OSError(errno.EIO, f"the file system cannot be read: {reason[0] if reason else error!r}", path)
+        if kerberos := re.search('GSSAPIError.*"(.+)"', str(error)):
+            advice = "run kinit, or name a keytab in KRB5_CLIENT_KTNAME"
+            return PermissionError(errno.EACCES, f"Kerberos: {kerberos[1]}; {advice}", path)
+        reason = (str(error).strip().splitlines() or [repr(error)])[0]
+        if "RPC listener disconnected" in reason:
+            reason += "; name nodes do this to clients without the Kerberos settings: check HADOOP_CONF_DIR"
+        return OSError(errno.EIO, f"the file system cannot be read: {reason}", path)
 
 
 def _name(status: FileStatus) -> str:
