@@ -73,6 +73,7 @@ kernel: ## build the compiled kernel again, in place
 MACHINES ?= x86_64 aarch64
 GLIBC := 2.17
 TARGET = $*-unknown-linux-gnu
+ADD_TARGET = ! command -v rustup >/dev/null || rustup target add $(TARGET)
 ZIG = CARGO_ZIGBUILD_ZIG_PATH=$$($(BIN)/python -c 'import ziglang; print(ziglang.__path__[0] + "/zig")')
 
 wheel: cargo java $(VENV)/.wheel ## build an sdist, and wheels for MACHINES="x86_64 aarch64", into dist/, and check them
@@ -90,7 +91,7 @@ wheel-%: export CARGO_TARGET_DIR := $(abspath $(KERNEL)/target)
 wheel-%: export PYO3_CROSS_PYTHON_VERSION := 3.11
 wheel-%: export KAFKALOG_REQUIRE_KERNEL := 1
 wheel-%:
-	! command -v rustup >/dev/null || rustup target add $(TARGET)
+	$(ADD_TARGET)
 	$(ZIG) $(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir dist \
 	  -C--build-option=--plat-name=manylinux_$(subst .,_,$(GLIBC))_$* dist/*.tar.gz
 
@@ -98,7 +99,8 @@ wheel-%:
 RUNNER = $(if $(filter $*,$(shell uname -m)),env,qemu-$* -L /usr/$*-linux-gnu)
 
 # The kernel's tests, linked as its wheel is.
-kernel-tests-%: wheel-%
+kernel-tests-%: cargo $(VENV)/.wheel
+	$(ADD_TARGET)
 	@if command -v $(firstword $(RUNNER)) >/dev/null; then \
 	  $(ZIG) $(BIN)/cargo-zigbuild test --quiet --manifest-path $(CARGO_MANIFEST) --locked --profile checked \
 	    --target $(TARGET).$(GLIBC) --config 'target.$(TARGET).runner = "$(RUNNER)"'; \

@@ -9,6 +9,7 @@
 use std::hint::select_unpredictable;
 
 use crate::copy;
+#[cfg(target_arch = "x86_64")]
 use crate::cpu;
 
 /// A length in the token that continues in the following bytes.

@@ -12,6 +12,7 @@
 
 use std::marker::PhantomData;
 
+#[cfg(target_arch = "x86_64")]
 use crate::cpu;
 use crate::memory::prefetch;
 

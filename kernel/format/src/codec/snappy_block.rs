@@ -5,6 +5,7 @@
 use std::hint::select_unpredictable;
 
 use crate::copy;
+#[cfg(target_arch = "x86_64")]
 use crate::cpu;
 
 /// The longest element of the fast loop: 64 bytes copied, or 60 literal ones.
