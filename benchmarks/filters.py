@@ -1,7 +1,8 @@
 """Scans, filters, searches and counts, beside what a user would do instead: `python -m benchmarks.filters`.
 
-It needs no corpus and no broker: it writes logs of 0.9 GB with kafkalog, and the same rows as Parquet and as
-lines. With `rg` in the PATH, the search is compared with ripgrep.
+It needs no corpus: it writes logs of 0.9 GB with kafkalog, and the same rows as Parquet and as lines. With
+`rg` in the PATH, the search is compared with ripgrep. With `kcat`, the filter for a key is compared with kcat
+and grep, which read from a broker that has the same files.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import native_log
+from benchmarks.broker import Broker
 from benchmarks.readers import SEVEN_COLUMNS
 from native_log import LogDir
 
@@ -58,6 +60,8 @@ def main() -> None:
         one_hour(folder / "none")
         for codec in ("none", "lz4"):
             one_key(folder / codec, codec)
+            if kcat := shutil.which("kcat"):
+                one_key_by_kcat(folder / codec, codec, kcat)
         search(folder / "none", lines)
         compare(
             "count by partition",
@@ -214,6 +218,30 @@ def one_key(folder: Path, codec: str) -> None:
             "reading the bytes and their checksums only": lambda: read(["key"], filter="producerId = 7"),
         },
     )
+
+
+def one_key_by_kcat(folder: Path, codec: str, kcat: str) -> None:
+    """Compare with what needs a broker. Its work and that of grep take the other cores."""
+    with Broker(folder.with_name(f"broker-{codec}")) as broker:
+        address = ("--bootstrap-server", broker.bootstrap)
+        topic = ("--create", "--topic", "t", "--partitions", str(PARTITIONS))
+        broker.run_tool("org.apache.kafka.tools.TopicCommand", *address, *topic)
+    for file in folder.glob("t-*/0*"):
+        shutil.copyfile(file, broker.log_dir / file.parent.name / file.name)
+    with broker:
+        read = f"{kcat} -C -q -e -b {broker.bootstrap} -t t -o beginning -K '\t' | grep -c '^{KEY.decode()}'"
+        found = subprocess.run(read, shell=True, check=True, capture_output=True, text=True).stdout
+        filtered = native_log.scan(folder, "t", SEVEN_COLUMNS, threads=1, filter=f"key = '{KEY.decode()}'")
+        assert int(found) == filtered.to_table().num_rows
+        compare(
+            f"one key, {codec}, with a broker",
+            {
+                "kcat and grep": lambda: subprocess.run(
+                    read, shell=True, check=True, stdout=subprocess.DEVNULL
+                ),
+                "filter, one core, no broker": lambda: filtered.to_table().num_rows,
+            },
+        )
 
 
 def search(folder: Path, lines: Path) -> None:

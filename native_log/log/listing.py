@@ -22,6 +22,7 @@ from native_log.storage.opening import check_regular, check_regular_file
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.storage import FileEntry
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
@@ -59,9 +60,11 @@ def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[s
     return _list_any(folder, max_batch_bytes, ignored) if ignored else _list(folder, max_batch_bytes)[0]
 
 
-def _list(folder: Folder, max_batch_bytes: int) -> tuple[LogListing, Tail | None]:
+def _list(
+    folder: Folder, max_batch_bytes: int, ordinary: OrdinaryLog | None = None
+) -> tuple[LogListing, Tail | None]:
     """List a directory. Return the end of its last segment, too, if listing has found it."""
-    ordinary = list_ordinary(folder, max_batch_bytes)
+    ordinary = ordinary or list_ordinary(folder, max_batch_bytes)
     if ordinary is None:
         return _list_any(folder, max_batch_bytes), None
     return LogListing(ordinary.segments, ordinary.snapshots), ordinary.tail
@@ -132,9 +135,18 @@ def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str])
     return LogListing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
 
 
-def list_with_tail(directory: Folder, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
-    """List a partition directory and find the end of its last segment. Raises as list_log."""
-    listing, tail = _list(directory, max_batch_bytes)
+def list_with_tail(
+    directory: Folder, clean_shutdown: bool, max_batch_bytes: int, listed: OrdinaryLog | None = None
+) -> tuple[LogListing, Tail]:
+    """List a partition directory and find the end of its last segment. Raises as list_log.
+
+    Args:
+        directory: the partition directory.
+        clean_shutdown: see find_tail.
+        max_batch_bytes: see PartitionLog.
+        listed: what `list_ahead` has found; None: list the directory now.
+    """
+    listing, tail = _list(directory, max_batch_bytes, listed)
     if tail is not None:
         return listing, tail
     if not listing.segments:

@@ -1,4 +1,4 @@
-"""List an ordinary partition directory with one call of the compiled kernel.
+"""List ordinary partition directories with one call of the compiled kernel.
 
 With thousands of partitions, creating Python objects for all directory entries would take most of the time.
 The kernel declines unusual directories, which `listing` handles: those with files of an interrupted
@@ -7,16 +7,24 @@ compaction, with names that no broker writes or with links, and those that are c
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from native_log.log.tail import Tail
-from native_log.records import list_log
+from native_log.prefetch import map_ahead
+from native_log.records import list_logs
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.segment import LogSegment
-from native_log.storage import LOCAL
+from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
-    from native_log.storage import Folder
+    from collections.abc import Iterator, Sequence
+
+    from native_log.records import ListedLog
+
+_GROUP = 64
+"""How many directories are listed together. Threads that take turns after each one would mostly wait."""
 
 
 class OrdinaryLog(NamedTuple):
@@ -44,10 +52,18 @@ def list_ordinary(folder: Folder, max_batch_bytes: int) -> OrdinaryLog | None:
     """
     if folder.storage is not LOCAL:
         return None
-    try:
-        found = list_log(folder.path, max_batch_bytes=max_batch_bytes)
-    except OSError:  # `listing` reports it
-        return None
+    return _ordinary(folder, list_logs([folder.path], max_batch_bytes=max_batch_bytes)[0])
+
+
+def list_ahead(paths: Sequence[str], max_batch_bytes: int) -> Iterator[OrdinaryLog | None]:
+    """Yield what `list_ordinary` returns for each local directory. A thread lists the next ones."""
+    groups = [paths[start : start + _GROUP] for start in range(0, len(paths), _GROUP)]
+    listed = map_ahead(partial(list_logs, max_batch_bytes=max_batch_bytes), groups, 1)
+    for path, found in zip(paths, chain.from_iterable(listed), strict=True):
+        yield _ordinary(Folder(path), found)
+
+
+def _ordinary(folder: Folder, found: ListedLog | None) -> OrdinaryLog | None:
     if found is None:
         return None
     listed, snapshots, end = found

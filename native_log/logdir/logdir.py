@@ -23,6 +23,7 @@ from native_log.errors import (
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.listing import list_log
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
+from native_log.log.ordinary_listing import list_ahead
 from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.unbounded_range import UnboundedRange
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.log_state import LogState
+    from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.log.partition_log import FollowInDirectory
     from native_log.log.problems import Problem
     from native_log.log.reading.log_scan import LogScan
@@ -334,6 +336,11 @@ class LogDir(InternalTables):
         return list(self._catalog.partitions.values())
 
     @property
+    def is_local(self) -> bool:
+        """Whether all files are on local disks. Segments in remote storage count as being elsewhere."""
+        return self._is_local and self._remote is None
+
+    @property
     def ignored(self) -> tuple[PartitionDir, ...]:
         """The `-delete`, `-stray` and `-future` directories that are not read."""
         return self._catalog.found.ignored
@@ -367,7 +374,15 @@ class LogDir(InternalTables):
             return self._open_merged(directory.key)
         if self._remote is not None and self._remote.has(directory):
             return self._open_joined(self._remote, directory, config)
-        return self._open(directory, config).owned_by(self)
+        return self._open_owned(directory, config)
+
+    def _open_owned(
+        self,
+        directory: PartitionDir,
+        config: Mapping[str, object] | None = None,
+        listed: OrdinaryLog | None = None,
+    ) -> PartitionLog:
+        return self._open(directory, config, listed).owned_by(self)
 
     @no_garbage_collection()
     def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
@@ -377,7 +392,9 @@ class LogDir(InternalTables):
         together first.
         """
         rest = list(keys)
-        if self._is_local or len(rest) < 3:
+        if self._is_local:
+            return {key: open_log() for key, open_log in zip(rest, self.openers(rest), strict=True)}
+        if len(rest) < 3:
             return {key: self.partition(*key) for key in rest}
         # The first one reads what all of them need, such as the metadata of remote storage.
         opened: dict[PartitionKey, PartitionLog] = {rest[0]: self.partition(*rest[0])}
@@ -386,6 +403,19 @@ class LogDir(InternalTables):
                 members = [directory.key for directory in group]
                 opened |= zip(members, threads.map(lambda key: self.partition(*key), members), strict=True)
         return {key: opened[key] for key in rest}
+
+    def openers(self, keys: Iterable[Key]) -> Iterator[Callable[[], PartitionLog]]:
+        """Yield a function for each of several partitions that opens its log. It raises as `partition`.
+
+        While the caller works on a log, a thread lists the directories of the next ones.
+        """
+        chosen = [self._chosen(key) for key in keys]
+        if not self.is_local or self._replicas == "merge":
+            yield from (partial(self.partition, *directory.key) for directory in chosen)
+            return
+        paths = [str(directory.path) for directory in chosen]
+        for directory, listed in zip(chosen, list_ahead(paths, self._max_batch_bytes), strict=True):
+            yield partial(self._open_owned, directory, listed=listed)
 
     def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
         """Return the records of whole logs at URLs. Their folders are listed, and no segment is read.
@@ -596,19 +626,24 @@ class LogDir(InternalTables):
         joined = PartitionLog(source.open())
         return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))
 
-    def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
+    def _open(
+        self,
+        directory: PartitionDir,
+        config: Mapping[str, object] | None = None,
+        listed: OrdinaryLog | None = None,
+    ) -> PartitionLog:
         if config:
             LogConfig.parse(config)  # check it now; it is used at the first append
         created = self._created_configs.get(directory.topic, {})
         settings = partial(self._known_topics.settings, directory, created, config or {})
         log_dir = directory.path.parent
 
-        def open_log() -> PartitionLog:
+        def open_log(listed: OrdinaryLog | None = None) -> PartitionLog:
             source = self._source(directory)
-            log = PartitionLog(source.open(), settings)
+            log = PartitionLog(source.open(listed), settings)
             return log.followed_by(self._follower([directory]))
 
-        log = open_log()
+        log = open_log(listed)
         state = self._directories[log_dir]
         if state.unfinished is None and state.folder.has(WRITE_INTENT):
             # A commit began after the state was read: the log may contain only a part of the write.

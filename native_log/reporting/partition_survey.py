@@ -14,7 +14,7 @@ from native_log.system import available_cores
 from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from native_log.log import PartitionLog
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from native_log.reporting.figures import PartitionFigures
     from native_log.reporting.partitions import Limits
 
-_CHUNK = 32
-"""How many partitions are one task, if only a few batches of each are read: one takes less than a
-millisecond."""
-_THREADS = 2
-"""How many threads read a few batches of each partition. Most of this work is Python's, so one thread works
-while the other one waits for the disk. More threads only wait for each other."""
+
+_REMOTE_THREADS = 16
+"""How many partitions in a bucket are read at a time. Each takes several requests, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +76,12 @@ def survey_partitions(
         now_ms: the time from which ages are measured.
         on_progress: called with (partitions done, partitions).
     """
-    chunk, threads = (1, available_cores()) if limits is None else (_CHUNK, _THREADS)
 
-    def survey(directory: PartitionDir, topic: TopicPolicy) -> PartitionSurvey:
+    def survey(
+        directory: PartitionDir, topic: TopicPolicy, open_log: Callable[[], PartitionLog]
+    ) -> PartitionSurvey:
         try:
-            log = log_dir.partition(directory.topic, directory.partition)
+            log = open_log()
             figures = describe_partition(
                 log,
                 topic.name,
@@ -96,16 +94,19 @@ def survey_partitions(
             return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
         return PartitionSurvey(figures, _sample_place(log))
 
-    def survey_chunk(start: int) -> list[PartitionSurvey]:
-        end = start + chunk
-        return list(map(survey, partitions[start:end], topics[start:end]))
-
-    surveys: list[PartitionSurvey] = []
-    with worker_threads(threads, "log-report") as pool:
-        for chunk_of_surveys in pool.map(survey_chunk, range(0, len(partitions), chunk)):
-            surveys += chunk_of_surveys
+    def collect(results: Iterator[PartitionSurvey]) -> list[PartitionSurvey]:
+        surveys = []
+        for result in results:
+            surveys.append(result)
             on_progress(len(surveys), len(partitions))
-    return surveys
+        return surveys
+
+    openers = log_dir.openers(directory.key for directory in partitions)
+    if limits is not None and log_dir.is_local:
+        # Reading a few batches is mostly Python's work, for which several threads wait for each other.
+        return collect(map(survey, partitions, topics, openers))
+    with worker_threads(available_cores() if log_dir.is_local else _REMOTE_THREADS, "log-report") as pool:
+        return collect(pool.map(survey, partitions, topics, openers))
 
 
 def _sample_place(log: PartitionLog) -> SamplePlace | None:

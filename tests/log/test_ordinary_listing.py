@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log.log.listing import LogListing, list_log, list_with_tail
-from native_log.log.ordinary_listing import list_ordinary
+from native_log.log.ordinary_listing import list_ahead, list_ordinary
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, IMPLEMENTATION
 from native_log.storage import LOCAL, Folder
 from tests.builders.batches import Rec, v2
@@ -185,6 +185,18 @@ def test_a_directory_that_has_just_changed_is_read_again_by_python(tmp_path: Pat
         9,
         18,
     ]
+
+
+def test_many_directories_are_listed_in_their_order(tmp_path: Path) -> None:
+    directories = [write_ordinary(tmp_path / str(number)) for number in range(5)]
+    shutil.rmtree(directories[1])
+    (directories[3] / f"{18:020}.log").unlink()
+    set_old(directories[3])
+    many = 40 * directories  # several groups
+    found = list(list_ahead(list(map(str, many)), DEFAULT_MAX_BATCH_BYTES))
+    assert found == list(map(ordinary, many))
+    assert [len(each.segments) if each else None for each in found[:5]] == [3, None, 3, 2, 3]
+    assert list(list_ahead([], DEFAULT_MAX_BATCH_BYTES)) == []
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ use crate::results::{checked, decoded, divided, scanned};
 use crate::skipper::DamageSkipper;
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 25;
+const API_VERSION: u32 = 26;
 
 #[pymodule]
 mod _kernel {
@@ -64,7 +64,7 @@ mod _kernel {
     #[pymodule_export]
     use crate::headers::BatchHeaders;
     #[pymodule_export]
-    use crate::log_directory::list_log;
+    use crate::log_directory::list_logs;
     #[pymodule_export]
     use crate::open_batches::{AppendedRecord, OpenBatches};
     #[pymodule_export]

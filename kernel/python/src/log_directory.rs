@@ -1,5 +1,5 @@
-//! native_log._kernel.list_log: list a partition directory and find the end of its last segment in one call, without a Python
-//! object for each file. Unusual directories are left to Python.
+//! native_log._kernel.list_logs: list partition directories and find the ends of their last segments in one call, without a
+//! Python object for each file. Unusual directories are left to Python.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, File};
@@ -34,12 +34,12 @@ type Tail = (i64, i64, i64, i64);
 /// it is small and undamaged
 type Log = (Vec<Segment>, Vec<(i64, String)>, Option<Tail>);
 
-/// Returns the log in a directory; None if the directory is unusual: a compaction left files behind, a broker would not
-/// have given a file its name, a file is not a regular one, or the directory is changing.
+/// Returns the log in each directory; None if a directory cannot be read or is unusual: a compaction left files behind, a
+/// broker would not have given a file its name, a file is not a regular one, or the directory is changing.
 #[pyfunction]
-#[pyo3(signature = (path, *, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
-pub fn list_log(py: Python<'_>, path: PathBuf, max_batch_bytes: usize) -> PyResult<Option<Log>> {
-    Ok(py.detach(|| list(&path, max_batch_bytes))?)
+#[pyo3(signature = (paths, *, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
+pub fn list_logs(py: Python<'_>, paths: Vec<PathBuf>, max_batch_bytes: usize) -> Vec<Option<Log>> {
+    py.detach(|| paths.iter().map(|path| list(path, max_batch_bytes).ok().flatten()).collect())
 }
 
 #[derive(Default)]

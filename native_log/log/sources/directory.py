@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from native_log.log.listing import LogListing
     from native_log.log.location_cache import LocationCache
     from native_log.log.offset_span import OffsetSpan
+    from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.log.slices import Located, Relocated, SegmentSlice
     from native_log.log.tail import Tail
     from native_log.records import Scanned
@@ -99,10 +100,10 @@ class DirectorySource:
         """See LogSource: there is no other place to read damaged batches from."""
         return False
 
-    def open(self) -> LogState:
-        """See LogSource."""
-        listing, tail = list_with_tail(self.folder, self.checkpoints.clean_shutdown, self.max_batch_bytes)
-        return self.state(listing, tail)
+    def open(self, listed: OrdinaryLog | None = None) -> LogState:
+        """See LogSource. `listed` is what `list_ahead` has found in the directory."""
+        clean_shutdown = self.checkpoints.clean_shutdown
+        return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
 
     def state(
         self,

@@ -34,7 +34,7 @@ from native_log.records.reference.encode.builder import BatchBuilder, encode_bui
 from native_log.records.reference.encode.open_batches import AppendedRecord, OpenBatches
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.format import format_batches
-from native_log.records.reference.listing import list_log
+from native_log.records.reference.listing import list_logs
 from native_log.records.reference.partitioner import (
     murmur2,
     partition_of_key,
@@ -63,7 +63,7 @@ __all__ = [
     "encode_builders",
     "find_batch",
     "format_batches",
-    "list_log",
+    "list_logs",
     "merge",
     "murmur2",
     "partition_of_key",
