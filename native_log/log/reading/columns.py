@@ -13,18 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODES = get_args(Mode)
+_FIELDS = {field.name: field for field in (*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string()))}
 
 
 def record_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the schema of record batches with these columns. Raises ValueError for an unknown column."""
     if isinstance(columns, str):
         raise ValueError(f"columns: expected a list of names such as [{columns!r}], found {columns!r}")
-    fields = {name: RECORD_SCHEMA.field(name) for name in RECORD_SCHEMA.names}
-    fields[CORRUPT_RECORD] = pa.field(CORRUPT_RECORD, pa.string())
     for name in columns:
-        if name not in fields:
-            raise ValueError(f"unknown column {name!r}; there are {', '.join(fields)}")
-    return pa.schema([fields[name] for name in columns])
+        if name not in _FIELDS:
+            raise ValueError(f"unknown column {name!r}; there are {', '.join(_FIELDS)}")
+    return pa.schema([_FIELDS[name] for name in columns])
 
 
 def check_mode(mode: str) -> None:
