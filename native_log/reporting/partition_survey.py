@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.policies import Request, compaction_policy, describe_policy
+from native_log.prefetch import map_ahead
 from native_log.reporting.figures import Failure
 from native_log.reporting.partitions import describe_partition
 from native_log.reporting.samples import SamplePlace
 from native_log.system import available_cores
-from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,9 +77,8 @@ def survey_partitions(
         on_progress: called with (partitions done, partitions).
     """
 
-    def survey(
-        directory: PartitionDir, topic: TopicPolicy, open_log: Callable[[], PartitionLog]
-    ) -> PartitionSurvey:
+    def survey(partition: tuple[PartitionDir, TopicPolicy, Callable[[], PartitionLog]]) -> PartitionSurvey:
+        directory, topic, open_log = partition
         try:
             log = open_log()
             figures = describe_partition(
@@ -94,19 +93,18 @@ def survey_partitions(
             return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
         return PartitionSurvey(figures, _sample_place(log))
 
-    def collect(results: Iterator[PartitionSurvey]) -> list[PartitionSurvey]:
-        surveys = []
-        for result in results:
-            surveys.append(result)
-            on_progress(len(surveys), len(partitions))
-        return surveys
-
     openers = log_dir.openers(directory.key for directory in partitions)
+    work = zip(partitions, topics, openers, strict=True)
     if limits is not None and log_dir.is_local:
         # Reading a few batches is mostly Python's work, for which several threads wait for each other.
-        return collect(map(survey, partitions, topics, openers))
-    with worker_threads(available_cores() if log_dir.is_local else _REMOTE_THREADS, "log-report") as pool:
-        return collect(pool.map(survey, partitions, topics, openers))
+        results: Iterator[PartitionSurvey] = map(survey, work)
+    else:
+        results = map_ahead(survey, work, available_cores() if log_dir.is_local else _REMOTE_THREADS)
+    surveys: list[PartitionSurvey] = []
+    for result in results:
+        surveys.append(result)
+        on_progress(len(surveys), len(partitions))
+    return surveys
 
 
 def _sample_place(log: PartitionLog) -> SamplePlace | None:

@@ -5,12 +5,13 @@ import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.minikdc.MiniKdc;
+import org.apache.hadoop.security.Credentials;
 import org.apache.hadoop.security.UserGroupInformation;
 
 /**
  * An HDFS with one data node, until standard input ends. Prints its URL. Arguments: its folder, a folder to copy, and for
- * Kerberos the protection of blocks (authentication, integrity, privacy). The folder gets krb5.conf, reader.keytab and
- * conf/core-site.xml for clients then.
+ * Kerberos the protection of blocks (authentication, integrity, privacy). The folder gets krb5.conf, reader.keytab,
+ * tokens and conf/core-site.xml for clients then.
  */
 class Hdfs {
     public static void main(String[] args) throws Exception {
@@ -26,6 +27,11 @@ class Hdfs {
         var files = cluster.getFileSystem();
         var target = new org.apache.hadoop.fs.Path("/data");
         files.copyFromLocalFile(new org.apache.hadoop.fs.Path(Path.of(args[1]).toUri()), target);
+        if (args.length > 2) {
+            var tokens = new Credentials();
+            files.addDelegationTokens("hdfs", tokens);
+            tokens.writeTokenStorageFile(new org.apache.hadoop.fs.Path(folder.resolve("tokens").toUri()), conf);
+        }
         System.out.println(cluster.getURI());
         while (System.in.read() >= 0) { }
         System.exit(0);

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from . import servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .servers import Store
 
@@ -53,18 +53,32 @@ def store(
         yield store
 
 
+def check_same(url: str, path: Path, options: dict[str, Any]) -> None:
+    remote = LogDir(url, high_watermark="checkpoint", storage_options=options)
+    local = LogDir(path, high_watermark="checkpoint")
+    for found, expected in zip(everything_in(remote), everything_in(local), strict=True):
+        assert found == expected
+
+
 @pytest.mark.parametrize("name", FIXTURES)
 def test_directories(store: Store, folder: Path, name: str) -> None:
-    local = LogDir(folder / name, high_watermark="checkpoint")
     for url in store.urls:
-        remote = LogDir(f"{url}/{name}", high_watermark="checkpoint", storage_options=store.options)
-        for found, expected in zip(everything_in(remote), everything_in(local), strict=True):
-            assert found == expected
+        check_same(f"{url}/{name}", folder / name, store.options)
 
 
 def test_a_folder_that_does_not_exist(store: Store) -> None:
     with pytest.raises(FileNotFoundError, match="no such directory"):
         LogDir(f"{store.urls[0]}/nothing", storage_options=store.options)
+
+
+@pytest.mark.parametrize("store", ["kerberos"], indirect=True)
+def test_delegation_tokens(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keytab = Path(os.environ["KRB5_CLIENT_KTNAME"])
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/none")
+    monkeypatch.setenv("KRB5CCNAME", "MEMORY:none")
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(keytab.with_name("tokens")))
+    url = store.urls[0].replace("localhost", "127.0.0.1")  # a token names the address
+    check_same(f"{url}/txn", folder / "txn", {})
 
 
 @pytest.mark.parametrize("store", ["kerberos"], indirect=True)

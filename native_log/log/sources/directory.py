@@ -10,24 +10,15 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState
-from native_log.log.sources.offset_lookup import headers, locate
-from native_log.log.sources.relocation import relocate
+from native_log.log.sources.one_copy import OneCopy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from native_log.errors import LogTruncatedError
     from native_log.log.listing import LogListing
     from native_log.log.location_cache import LocationCache
-    from native_log.log.offset_span import OffsetSpan
     from native_log.log.ordinary_listing import OrdinaryLog
-    from native_log.log.slices import Located, Relocated, SegmentSlice
     from native_log.log.tail import Tail
-    from native_log.records import Scanned
-    from native_log.segment.damage import DamagedRange
-    from native_log.segment.segment import LogSegment
     from native_log.storage import Storage
 
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
@@ -41,7 +32,7 @@ def partition_of_directory(directory: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectorySource:
+class DirectorySource(OneCopy):
     """The log in one partition directory. See LogSource for the other attributes.
 
     Attributes:
@@ -95,11 +86,6 @@ class DirectorySource:
         """See LogSource."""
         return Folder(self.path, self.storage)
 
-    @property
-    def repairs_damage(self) -> bool:
-        """See LogSource: there is no other place to read damaged batches from."""
-        return False
-
     def open(self, listed: OrdinaryLog | None = None) -> LogState:
         """See LogSource. `listed` is what `list_ahead` has found in the directory."""
         clean_shutdown = self.checkpoints.clean_shutdown
@@ -129,34 +115,3 @@ class DirectorySource:
         # A broker empties a log that ends before its start offset, and continues at the start offset.
         end = max(tail.next_offset, start)
         return LogState(source, listing.segments, listing.snapshots, tail, start, end, locations)
-
-    def lost(self, span: OffsetSpan) -> list[OffsetSpan]:
-        """See LogSource: a log without some of its offsets may have been compacted."""
-        del span
-        return []
-
-    def locate(self, state: LogState, span: OffsetSpan) -> Located:
-        """See LogSource."""
-        return locate(state, span)
-
-    def headers(
-        self,
-        state: LogState,
-        start_offset: int | None,
-        on_damage: Callable[[DamagedRange], None],
-        *,
-        check_crcs: bool,
-    ) -> Iterator[tuple[LogSegment, Scanned]]:
-        """See LogSource."""
-        return headers(state, start_offset, on_damage, check_crcs=check_crcs)
-
-    def readable(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[SegmentSlice]:
-        """See LogSource. Damage is not replaced."""
-        del span
-        return iter(slices)
-
-    def locate_again(
-        self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
-    ) -> Relocated:
-        """See LogSource."""
-        return relocate(self.open(), located, span, error)
