@@ -73,6 +73,7 @@ def main() -> None:
                 "count_rows": lambda: native_log.scan(folder / "none", "t").count_rows(),
             },
         )
+        spark_work(folder / "none", parquet)
 
 
 def write_log(folder: Path, codec: str, segment_bytes: int = 256 << 20) -> None:
