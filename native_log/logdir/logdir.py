@@ -159,7 +159,7 @@ class LogDir(InternalTables):
         )
         self.paths = _paths(path, more_paths, remote_storage)
         self._storages = Storages(storage_options, storage)
-        self._is_local = self._storages.are_local(self.paths)
+        self._are_paths_local = self._storages.are_local(self.paths)
         folder = self._storages.folder
         self._replicas: Replicas = replicas
         self._include_deleted = include_deleted
@@ -338,7 +338,7 @@ class LogDir(InternalTables):
     @property
     def is_local(self) -> bool:
         """Whether all files are on local disks. Segments in remote storage count as being elsewhere."""
-        return self._is_local and self._remote is None
+        return self._are_paths_local and self._remote is None
 
     @property
     def ignored(self) -> tuple[PartitionDir, ...]:
@@ -392,7 +392,7 @@ class LogDir(InternalTables):
         together first.
         """
         rest = list(keys)
-        if self._is_local:
+        if self._are_paths_local:
             return {key: open_log() for key, open_log in zip(rest, self.openers(rest), strict=True)}
         if len(rest) < 3:
             return {key: self.partition(*key) for key in rest}
@@ -429,7 +429,7 @@ class LogDir(InternalTables):
 
         Raises: as `partition`.
         """
-        if self._is_local or self._remote is not None or self._replicas == "merge":
+        if self._are_paths_local or self._remote is not None or self._replicas == "merge":
             return None
         wanted = list(keys)
         if wanted:
@@ -731,7 +731,7 @@ class LogDir(InternalTables):
 
     def _check_local(self, change: str) -> None:
         """Raise KafkaLogError if the paths are not on a local disk, and so cannot be changed."""
-        if not self._is_local:
+        if not self._are_paths_local:
             raise KafkaLogError(
                 f"expected a directory, found one that is not on a local disk: it can be read, but not "
                 f"{change}; copy the directory to a disk",
