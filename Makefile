@@ -95,7 +95,7 @@ wheel-%:
 	$(ZIG) $(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir dist \
 	  -C--build-option=--plat-name=manylinux_$(subst .,_,$(GLIBC))_$* dist/*.tar.gz
 
-# What runs a program of the machine: qemu, with that machine's glibc, unless this is the machine.
+# The command that runs programs for the machine: qemu with that machine's glibc; here, `env` runs them as they are.
 RUNNER = $(if $(filter $*,$(shell uname -m)),env,qemu-$* -L /usr/$*-linux-gnu)
 
 # The kernel's tests, linked as its wheel is.

@@ -39,6 +39,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
 STATES = ("created", "paid", "shipped", "refunded")
 KEY = b"key-000000900000"
+KEY_FILTER = f"key = '{KEY.decode()}'"
 PATTERN = r'"state": "refunded", "total": 9\d\.99'
 
 
@@ -215,7 +216,7 @@ def one_key(folder: Path, codec: str) -> None:
         f"one key, {codec}, one core",
         {
             "reading the key column and comparing": compare_column,
-            "filter": lambda: read(SEVEN_COLUMNS, filter=f"key = '{KEY.decode()}'"),
+            "filter": lambda: read(SEVEN_COLUMNS, filter=KEY_FILTER),
             "reading the bytes and their checksums only": lambda: read(["key"], filter="producerId = 7"),
         },
     )
@@ -232,7 +233,7 @@ def one_key_by_kcat(folder: Path, codec: str, kcat: str) -> None:
     with broker:
         read = f"{kcat} -C -q -e -b {broker.bootstrap} -t t -o beginning -K '\t' | grep -c '^{KEY.decode()}'"
         found = subprocess.run(read, shell=True, check=True, capture_output=True, text=True).stdout
-        filtered = native_log.scan(folder, "t", SEVEN_COLUMNS, threads=1, filter=f"key = '{KEY.decode()}'")
+        filtered = native_log.scan(folder, "t", SEVEN_COLUMNS, threads=1, filter=KEY_FILTER)
         assert int(found) == filtered.to_table().num_rows
         compare(
             f"one key, {codec}, with a broker",

@@ -61,10 +61,10 @@ def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[s
 
 
 def _list(
-    folder: Folder, max_batch_bytes: int, ordinary: OrdinaryLog | None = None
+    folder: Folder, max_batch_bytes: int, listed: OrdinaryLog | None = None
 ) -> tuple[LogListing, Tail | None]:
     """List a directory. Return the end of its last segment, too, if listing has found it."""
-    ordinary = ordinary or list_ordinary(folder, max_batch_bytes)
+    ordinary = listed or list_ordinary(folder, max_batch_bytes)
     if ordinary is None:
         return _list_any(folder, max_batch_bytes), None
     return LogListing(ordinary.segments, ordinary.snapshots), ordinary.tail

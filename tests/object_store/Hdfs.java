@@ -1,7 +1,6 @@
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.minikdc.MiniKdc;
@@ -46,23 +45,19 @@ class Hdfs {
         kdc.createPrincipal(service, "hdfs/localhost", "HTTP/localhost");
         kdc.createPrincipal(folder.resolve("reader.keytab").toFile(), "reader");
         var client = new Configuration(false);
-        for (var each : Map.of(
-            "hadoop.security.authentication", "kerberos",
-            "dfs.namenode.kerberos.principal", "hdfs/localhost@" + kdc.getRealm(),
-            "dfs.datanode.kerberos.principal", "hdfs/localhost@" + kdc.getRealm(),
-            "dfs.data.transfer.protection", protection).entrySet()) {
-            client.set(each.getKey(), each.getValue());
+        client.set("hadoop.security.authentication", "kerberos");
+        client.set("dfs.namenode.kerberos.principal", "hdfs/localhost@" + kdc.getRealm());
+        client.set("dfs.datanode.kerberos.principal", "hdfs/localhost@" + kdc.getRealm());
+        client.set("dfs.data.transfer.protection", protection);
+        for (var each : client) {
             conf.set(each.getKey(), each.getValue());
         }
-        for (var each : Map.of(
-            "dfs.namenode.keytab.file", service.toString(),
-            "dfs.datanode.keytab.file", service.toString(),
-            "dfs.web.authentication.kerberos.principal", "HTTP/localhost@" + kdc.getRealm(),
-            "dfs.web.authentication.kerberos.keytab", service.toString(),
-            "dfs.block.access.token.enable", "true",
-            "ignore.secure.ports.for.testing", "true").entrySet()) {
-            conf.set(each.getKey(), each.getValue());
-        }
+        conf.set("dfs.namenode.keytab.file", service.toString());
+        conf.set("dfs.datanode.keytab.file", service.toString());
+        conf.set("dfs.web.authentication.kerberos.principal", "HTTP/localhost@" + kdc.getRealm());
+        conf.set("dfs.web.authentication.kerberos.keytab", service.toString());
+        conf.set("dfs.block.access.token.enable", "true");
+        conf.set("ignore.secure.ports.for.testing", "true");
         try (var output = Files.newOutputStream(Files.createDirectories(folder.resolve("conf")).resolve("core-site.xml"))) {
             client.writeXml(output);
         }

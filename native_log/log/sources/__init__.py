@@ -3,7 +3,7 @@
 | module | contents |
 |---|---|
 | directory | one partition directory |
-| one_copy | what the sources have in common that have one copy of each record |
+| one_copy | what sources with one copy of each record have in common |
 | joined | several places that hold parts of one log, or the same records |
 | offset_lookup | locate a range of offsets in the segments of a directory |
 | relocation | locate records again after a broker has changed files |

@@ -1,4 +1,4 @@
-"""What the sources of logs have in common that have one copy of each record."""
+"""What sources with one copy of each record have in common."""
 
 from __future__ import annotations
 

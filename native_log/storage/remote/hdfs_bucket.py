@@ -47,14 +47,15 @@ class HdfsBucket:
                 "expected the package hdfs-native, found none; install kafkalog-spark[hdfs]", path=url
             ) from None
         self._url = url
+        for_one_name_node = {**_ONE_NAME_NODE, **options}
         try:
             if re.search(r":[0-9]+$", url):
-                self._client = Client(url, {**_ONE_NAME_NODE, **options})
+                self._client = Client(url, for_one_name_node)
             else:
                 try:
                     self._client = Client(url, dict(options))
                 except Exception:  # it is no name service, and the port is missing
-                    self._client = Client(f"{url}:{_DEFAULT_PORT}", {**_ONE_NAME_NODE, **options})
+                    self._client = Client(f"{url}:{_DEFAULT_PORT}", for_one_name_node)
         except Exception as error:
             raise KafkaLogError(f"the file system cannot be opened: {error}", path=url) from None
 
