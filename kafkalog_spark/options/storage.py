@@ -19,7 +19,19 @@ _S3A = {
     "session.token": "aws_session_token",
     "endpoint": "aws_endpoint",
     "endpoint.region": "aws_region",
+    "encryption.key": "aws_sse_customer_key_base64",  # has no effect without encryption.algorithm
+    "server-side-encryption.key": "aws_sse_customer_key_base64",
 }
+_S3A_SWITCHES = {
+    # False is Hadoop's default. Its client then falls back to paths where they are needed.
+    ("path.style.access", "true"): ("aws_virtual_hosted_style_request", "false"),
+    ("connection.ssl.enabled", "false"): ("allow_http", "true"),
+    ("requester.pays.enabled", "true"): ("aws_request_payer", "true"),
+    ("encryption.algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
+    ("server-side-encryption-algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
+}
+"""Values that change something."""
+_S3A_PROVIDER = "aws.credentials.provider"
 _S3A_PROVIDERS = {
     "SimpleAWSCredentialsProvider": False,
     "TemporaryAWSCredentialsProvider": False,
@@ -48,10 +60,16 @@ _GOOGLE_KEY_FILES = (
     "google.cloud.auth.service.account.json.keyfile",
     "fs.gs.auth.service.account.json.keyfile",
 )
+_S3A_NAMES = "|".join(
+    re.escape(name) for name in (*_S3A, *dict.fromkeys(name for name, _ in _S3A_SWITCHES), _S3A_PROVIDER)
+)
+_OF_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({_S3A_NAMES})")
+"""An option of one bucket, whose name may contain dots."""
 _SECRET = re.compile(
-    r"fs\.s3a\.(bucket\.[^.]+\.)?(access\.key|secret\.key|session\.token)"
+    r"fs\.s3a\.(bucket\..+\.)?(access|secret|encryption|server-side-encryption)\.key"
+    r"|fs\.s3a\.(bucket\..+\.)?session\.token"
     r"|fs\.azure\..*(account\.key|client\.secret|sas)\b.*"
-    r"|(aws_|azure_|google_).*(key|secret|token|sas|password)(_id)?"
+    r"|(aws_|azure_|google_).*(key|secret|token|sas|password)(_id|_base64)?"
 )
 
 
@@ -82,7 +100,7 @@ def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
             parsed["credential_provider"] = value
         elif lower.startswith(("aws_", "azure_", "google_")) or lower == "allow_http":
             parsed[lower] = value
-        elif match := re.fullmatch(r"fs\.s3a\.bucket\.([^.]+)\.(.+)", lower):
+        elif match := _OF_BUCKET.fullmatch(lower):
             parsed |= _with_scope(match[1], _s3a(match[2], value))
         elif lower.startswith("fs.s3a."):
             parsed |= _s3a(lower.removeprefix("fs.s3a."), value)
@@ -101,12 +119,7 @@ def _s3a(name: str, value: str) -> dict[str, str]:
     """Return the meaning of an option without `fs.s3a.`."""
     if name in _S3A:
         return {_S3A[name]: value}
-    if name == "path.style.access":
-        # False is Hadoop's default. Its client then falls back to paths where they are needed.
-        return {"aws_virtual_hosted_style_request": "false"} if value.lower() == "true" else {}
-    if name == "connection.ssl.enabled":
-        return {"allow_http": "true"} if value.lower() == "false" else {}
-    if name == "aws.credentials.provider":
+    if name == _S3A_PROVIDER:
         classes = [each.strip().rpartition(".")[2] for each in value.split(",")]
         unknown = [each for each in classes if each not in _S3A_PROVIDERS]
         if unknown:
@@ -116,7 +129,8 @@ def _s3a(name: str, value: str) -> dict[str, str]:
                 "the credentials of the environment"
             )
         return {"aws_skip_signature": "true"} if _S3A_PROVIDERS[classes[0]] else {}
-    return {}
+    found = _S3A_SWITCHES.get((name, value.lower()))
+    return {found[0]: found[1]} if found else {}
 
 
 def _azure(name: str, value: str) -> dict[str, str]:

@@ -22,6 +22,9 @@ def test_s3() -> None:
         "FS.S3A.Endpoint.Region": "eu-west-1",
         "fs.s3a.path.style.access": "true",
         "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.requester.pays.enabled": "true",
+        "fs.s3a.encryption.algorithm": "SSE-C",
+        "fs.s3a.encryption.key": "K",
         "fs.s3a.fast.upload": "true",
         "path": "s3a://b/x",
     }
@@ -33,6 +36,9 @@ def test_s3() -> None:
         "aws_region": "eu-west-1",
         "aws_virtual_hosted_style_request": "false",
         "allow_http": "true",
+        "aws_request_payer": "true",
+        "aws_server_side_encryption": "sse-c",
+        "aws_sse_customer_key_base64": "K",
     }
 
 
@@ -44,16 +50,18 @@ def test_an_endpoint_that_is_not_encrypted_by_itself() -> None:
     assert parse_storage_options({"fs.s3a.endpoint": "minio"}) == {"aws_endpoint": "https://minio"}
 
 
-def test_one_bucket() -> None:
+@pytest.mark.parametrize("bucket", ["backup", "logs.backup.example.com", "a.endpoint"])
+def test_one_bucket(bucket: str) -> None:
     options = {
         "fs.s3a.access.key": "A",
         "fs.s3a.endpoint.region": "r",
-        "fs.s3a.bucket.backup.access.key": "B",
-        "fs.s3a.bucket.backup.endpoint": "minio",
-        "fs.s3a.bucket.backup.connection.ssl.enabled": "false",
+        f"fs.s3a.bucket.{bucket}.access.key": "B",
+        f"fs.s3a.bucket.{bucket}.endpoint": "minio",
+        f"fs.s3a.bucket.{bucket}.connection.ssl.enabled": "false",
+        f"fs.s3a.bucket.{bucket}.fast.upload": "true",
     }
     assert values(options, "s3a://other/x") == {"aws_access_key_id": "A", "aws_region": "r"}
-    assert values(options, "s3a://backup/x") == {
+    assert values(options, f"s3a://{bucket}/x") == {
         "aws_access_key_id": "B",
         "aws_region": "r",
         "aws_endpoint": "http://minio",
@@ -117,12 +125,16 @@ def test_google_and_names_of_polars() -> None:
     [
         ("fs.s3a.secret.key", True),
         ("fs.s3a.bucket.b.session.token", True),
+        ("fs.s3a.bucket.logs.example.com.secret.key", True),
+        ("fs.s3a.encryption.key", True),
+        ("fs.s3a.encryption.algorithm", False),
         ("fs.s3a.endpoint", False),
         ("fs.azure.account.key.one.dfs.core.windows.net", True),
         ("fs.azure.account.oauth2.client.secret", True),
         ("fs.azure.sas.fixed.token.box.two.dfs.core.windows.net", True),
         ("fs.azure.account.oauth2.client.id", False),
         ("aws_access_key_id", True),
+        ("aws_sse_customer_key_base64", True),
         ("aws_region", False),
         ("azure_storage_sas_key", True),
         ("google_service_account_key", True),

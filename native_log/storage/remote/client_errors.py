@@ -45,9 +45,15 @@ def translated(error: Exception, path: str) -> Exception:
 
 
 _DENIED = "access was denied; check the credentials and their permissions"
+_EXPIRED = "the token has expired; give a new one, or a credential_provider"
+_ARCHIVED = "the object is archived; restore it first, or copy it to a storage class that can be read at once"
 _BY_CODE = {
-    "ExpiredToken": "the token has expired; give a new one, or a credential_provider",
-    "TokenRefreshRequired": "the token has expired; give a new one, or a credential_provider",
+    "ExpiredToken": _EXPIRED,
+    "TokenRefreshRequired": _EXPIRED,
+    "RequestTimeTooSkewed": "its clock differs from that of this machine; set the clock",
+    "InvalidObjectState": _ARCHIVED,
+    "BlobArchived": _ARCHIVED,
+    "BlobBeingRehydrated": "the object is being restored from an archive; read it later",
     "NoSuchBucket": "there is no such bucket",
     "ContainerNotFound": "there is no such container",
     "PermanentRedirect": "the bucket is in another region; set aws_region",
@@ -101,7 +107,7 @@ class _Failure:
     def of(cls, error: Exception) -> _Failure:
         text = str(error)
         status = re.search(r"status code: (\d{3})", text)
-        code = re.search(r"<Code>(\w+)</Code>", text)
+        code = re.search(r"<Code>([\w.]+)</Code>", text)
         if isinstance(error, PermissionError) or type(error).__name__ in _DENYING:
             return cls(type(error).__name__, 403, code[1] if code else None, text)
         if type(error).__name__ == "PreconditionError":
