@@ -52,7 +52,7 @@ INNER_LAYERS = {
         *("partition_log", "largest_timestamp", "verification"),
     ),
     "logdir": (
-        *("discovery", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
+        *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         *("directory_state", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "position", "scan", "live_directory", "internal_tables"),
         *("live_logdir", "followed_logdir", "listing_ahead", "logdir", "selected_partitions"),

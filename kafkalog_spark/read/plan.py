@@ -18,7 +18,6 @@ from kafkalog_spark.read.offsets import (
     starts_at_earliest,
 )
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
-from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.system import no_garbage_collection
 
@@ -38,17 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
-    """Open the log directories of the options. Wildcards in paths are expanded.
+    """Open the log directories of the options. Raises as LogDir.
 
     Args:
         options: the read options.
         allow_empty: see LogDir.
-
-    Raises:
-        FileNotFoundError: no directory matches a path with wildcards.
     """
     return LogDir(
-        expand_wildcards(options.paths, options.storage_options) or None,
+        options.paths or None,
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,

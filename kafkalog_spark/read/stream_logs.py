@@ -10,7 +10,6 @@ from kafkalog_spark.options.offset_json import TopicPartition
 from kafkalog_spark.read.offset_state import LogIdentity
 from kafkalog_spark.read.offsets import OffsetRange
 from kafkalog_spark.read.plan import partitions_to_read
-from kafkalog_spark.read.wildcards import expand_wildcards
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.remote_storage import RemoteStorage
@@ -60,7 +59,7 @@ class StreamLogs:
         """
         self._options = options
         self._log_dir = LiveLogDir(
-            expand_wildcards(options.paths, options.storage_options),
+            options.paths,
             include_deleted=options.include_deleted,
             high_watermark=options.high_watermark,
             max_batch_bytes=options.max_batch_bytes,

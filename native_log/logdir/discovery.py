@@ -98,7 +98,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 def readable_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path, as `local_path` does, or the URL as a path.
 
-    Raises NotALogDirError for unknown URL schemes and for an empty path; TypeError.
+    Raises NotALogDirError for unknown URL schemes, a URL with `..` and an empty path; TypeError.
     """
     (path,) = path_list([path])
     text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (a Path would change `file:///p`)
@@ -115,6 +115,8 @@ def readable_path(path: str | os.PathLike[str]) -> Path:
             f"found a URL that begins with {scheme}",
             path=text,
         )
+    if ".." in text.split("/"):
+        raise NotALogDirError("expected a URL without `..`, found one; give the folder itself", path=text)
     return path_of(text)
 
 

@@ -27,6 +27,7 @@ from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
+from native_log.logdir.wildcards import expand_wildcards
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Storages, file_version, path_of
 
@@ -135,8 +136,8 @@ class LiveLogDir:
             raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self.paths = readable_paths(paths)
         self._storages = storages or Storages(None)
+        self.paths = expand_wildcards(readable_paths(paths), self._storages)
         self._remote = remote
         self._remote_logs: RemoteLogs | None = None
         """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""

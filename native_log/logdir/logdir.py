@@ -53,6 +53,7 @@ from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
+from native_log.logdir.wildcards import expand_wildcards
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import LOCAL, Storages
 from native_log.system import no_garbage_collection
@@ -101,7 +102,7 @@ class LogDir(InternalTables):
         path, more_paths: log directories or single partition directories, as strings or paths, or one list of
             them. `file:/p` means /p, and `~` means the home directory. For a single partition directory, the
             checkpoints in its parent directory apply. URLs (`s3://bucket/cluster1`) can be read, but not
-            changed.
+            changed. Wildcards stand for the directories that match now: see expand_wildcards.
         include_deleted: also read `-delete` and `-stray` directories, under the topic in their name (which is
             truncated if it is long). They have no checkpointed offsets.
         high_watermark: where logs end. "auto": at the checkpointed high watermark while a broker holds the
@@ -126,7 +127,8 @@ class LogDir(InternalTables):
             be read; by default the paths.
 
     Raises:
-        FileNotFoundError, PermissionError: a path does not exist, or must not be read.
+        FileNotFoundError, PermissionError: a path does not exist, or must not be read; no directory matches
+            its wildcards.
         NotALogDirError: a path is neither a log directory nor a partition directory.
         EmptyLogDirError: none of the log directories contains a partition to read.
         ValueError: an unknown high_watermark or replicas.
@@ -157,8 +159,8 @@ class LogDir(InternalTables):
         self._remote_storage = remote_storage = RemoteStorage.parse(
             remote, remote_layout, remote_prefix, remote_keys, remote_metadata
         )
-        self.paths = _paths(path, more_paths, remote_storage)
         self._storages = Storages(storage_options, storage)
+        self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), self._storages)
         self._are_paths_local = self._storages.are_local(self.paths)
         folder = self._storages.folder
         self._replicas: Replicas = replicas

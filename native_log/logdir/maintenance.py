@@ -58,7 +58,7 @@ def open_for_maintenance(
         for directory in log_dir.directories:
             locks.enter_context(WriteSession.exclusive(directory.path))
         # Open them again: they may have changed before the locks were taken.
-        yield LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
+        yield LogDir(log_dir.paths, high_watermark="checkpoint", allow_empty=allow_empty)
 
 
 def check_changeable(topics: Iterable[str]) -> None:

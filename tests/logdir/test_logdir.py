@@ -346,6 +346,10 @@ class TestRefusals:
         with pytest.raises(NotALogDirError, match="expected a local path, or a URL that begins with s3"):
             LogDir(uri, allow_empty=True)
 
+    def test_a_url_is_no_relative_path(self) -> None:
+        with pytest.raises(NotALogDirError, match=r"expected a URL without `\.\.`"):
+            LogDir("s3://bucket/a/../kafka-logs")
+
     def test_an_empty_directory_is_opened_to_create_topics(self, tmp_path: Path) -> None:
         LogDir.create(tmp_path / "logs")
         with pytest.raises(EmptyLogDirError, match="use allow_empty=True"):
