@@ -47,6 +47,10 @@ _S3A_PROVIDERS = {
     "WebIdentityTokenFileCredentialsProvider": False,
 }
 """The classes that mean what is done anyway, and whether they sign no request."""
+_AMAZON_ENDPOINT = re.compile(
+    r"https?://([^/]+\.)?s3([.-](dualstack|fips))*[.-](?P<region>[a-z]{2}(-[a-z]+)+-\d+)"
+    r"(\.vpce)?\.amazonaws\.com(\.cn)?/?"
+)
 _AZURE = {
     "account.key": "azure_storage_account_key",
     "account.auth.type": "",
@@ -108,7 +112,7 @@ def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
             parsed |= _azure(lower.removeprefix("fs.azure."), value)
         elif lower in _GOOGLE_KEY_FILES:
             parsed["google_service_account"] = value
-    return _with_schemes(parsed, options)
+    return _with_regions(_with_schemes(parsed, options))
 
 
 def _with_scope(scope: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -155,6 +159,18 @@ def _azure(name: str, value: str) -> dict[str, str]:
     found = {_AZURE[kind]: value}
     scope = name.removeprefix(kind).removeprefix(".").replace(".", "@")
     return _with_scope(scope, found) if scope else found
+
+
+def _with_regions(parsed: dict[str, str]) -> dict[str, str]:
+    """Add the regions that endpoints of Amazon name, as Hadoop's client does if no region is given."""
+    if "aws_region" in parsed:
+        return parsed
+    regions = {
+        name.replace("aws_endpoint", "aws_region"): match["region"]
+        for name, value in parsed.items()
+        if name.rpartition("/")[2] == "aws_endpoint" and (match := _AMAZON_ENDPOINT.fullmatch(value))
+    }
+    return {**regions, **parsed}
 
 
 def _with_schemes(parsed: dict[str, str], options: Mapping[str, str]) -> dict[str, str]:

@@ -50,6 +50,26 @@ def test_an_endpoint_that_is_not_encrypted_by_itself() -> None:
     assert parse_storage_options({"fs.s3a.endpoint": "minio"}) == {"aws_endpoint": "https://minio"}
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "region"),
+    [
+        ("s3.eu-central-1.amazonaws.com", "eu-central-1"),
+        ("https://s3-eu-west-1.amazonaws.com/", "eu-west-1"),
+        ("s3-fips.dualstack.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("bucket.vpce-0a1b-2c.s3.us-east-1.vpce.amazonaws.com", "us-east-1"),
+        ("s3.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("s3.amazonaws.com", None),
+        ("s3.eu-west-1.example.com", None),
+    ],
+)
+def test_the_region_that_an_endpoint_names(endpoint: str, region: str | None) -> None:
+    assert parse_storage_options({"fs.s3a.endpoint": endpoint}).get("aws_region") == region
+    of_bucket = parse_storage_options({"fs.s3a.bucket.a.b.endpoint": endpoint})
+    assert of_bucket.get("a.b/aws_region") == region
+    given = {f"fs.s3a.{scope}endpoint": endpoint for scope in ("", "bucket.b.")}
+    assert values({**given, "fs.s3a.endpoint.region": "given"}, "s3a://b/x")["aws_region"] == "given"
+
+
 @pytest.mark.parametrize("bucket", ["backup", "logs.backup.example.com", "a.endpoint"])
 def test_one_bucket(bucket: str) -> None:
     options = {
