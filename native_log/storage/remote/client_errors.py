@@ -31,6 +31,11 @@ def is_broken_transfer(error: Exception) -> bool:
     return re.search(_BROKEN_TRANSFER, str(error)) is not None
 
 
+def is_in_another_region(error: Exception) -> bool:
+    """Return whether S3 answers that a bucket is in another region than the one that was asked."""
+    return _Failure.of(error).reason == _ELSEWHERE
+
+
 def translated(error: Exception, path: str) -> Exception:
     """Return the error of a storage as one of the operating system, without URLs and headers of requests."""
     failure = _Failure.of(error)
@@ -45,6 +50,7 @@ def translated(error: Exception, path: str) -> Exception:
 
 
 _DENIED = "access was denied; check the credentials and their permissions"
+_ELSEWHERE = "the bucket is in another region; set aws_region"
 _EXPIRED = "the token has expired; give a new one, or a credential_provider"
 _ARCHIVED = "the object is archived; restore it first, or copy it to a storage class that can be read at once"
 _BY_CODE = {
@@ -56,12 +62,12 @@ _BY_CODE = {
     "BlobBeingRehydrated": "the object is being restored from an archive; read it later",
     "NoSuchBucket": "there is no such bucket",
     "ContainerNotFound": "there is no such container",
-    "PermanentRedirect": "the bucket is in another region; set aws_region",
-    "AuthorizationHeaderMalformed": "the bucket is in another region; set aws_region",
+    "PermanentRedirect": _ELSEWHERE,
+    "AuthorizationHeaderMalformed": _ELSEWHERE,
 }
 _OVERLOADED = "it is overloaded, also after several attempts; read later, or in fewer tasks"
 _BY_STATUS = {
-    301: "the bucket is in another region; set aws_region",
+    301: _ELSEWHERE,
     401: _DENIED,
     403: _DENIED,
     404: "there is no such bucket or user",
@@ -71,6 +77,7 @@ _BY_STATUS = {
     503: _OVERLOADED,
 }
 _BY_TEXT = (
+    (r"redirect without LOCATION", _ELSEWHERE),
     (
         r"dns error|failed to lookup|Name or service",
         "its host is unknown; check the endpoint and region",

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from native_log.errors import KafkaLogError
 from native_log.storage.remote.buckets import RemoteFile, replaced
-from native_log.storage.remote.client_errors import configuration_error, is_broken_transfer, translated
+from native_log.storage.remote.client_errors import (
+    configuration_error,
+    is_broken_transfer,
+    is_in_another_region,
+    translated,
+)
 from native_log.storage.remote.list_ahead import divide
+from native_log.storage.remote.s3_region import is_region_given, region_of_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,14 +71,17 @@ class ObjectBucket:
             options = {**options, **credentials.options()}
         config, client = _divide(options)
         provider: Any = credentials or _profile_credentials(url, options)
+        self._config = config
+        self._moving = threading.Lock()
+        self._new_store = partial(
+            from_url,
+            re.sub("^s3a:", "s3:", url),
+            client_options=client,
+            retry_config=_RETRIES,
+            credential_provider=provider,
+        )
         try:
-            self._store = from_url(
-                re.sub("^s3a:", "s3:", url),
-                config=config,
-                client_options=client,
-                retry_config=_RETRIES,
-                credential_provider=provider,
-            )
+            self._store: Any = self._new_store(config=config)
         except Exception as error:
             raise configuration_error(error, url) from None
         # Azure always lists from the first key, and the client drops the keys before the requested one.
@@ -134,14 +145,36 @@ class ObjectBucket:
         The client itself repeats requests that no complete header answers, and those with a passing error.
         """
         for attempt in range(_ATTEMPTS):
+            store = self._store
             try:
                 return send()
             except KafkaLogError:
                 raise
             except Exception as error:
+                if is_in_another_region(error) and self._moves(store):
+                    continue
                 if attempt == _ATTEMPTS - 1 or not is_broken_transfer(error):
                     raise translated(error, f"{self._url}/{key}" if key else self._url) from None
         raise AssertionError
+
+    def _moves(self, store: Any) -> bool:
+        """Open the bucket in its own region, as Hadoop's client does. Return whether that is another one.
+
+        A region that was given is not changed.
+
+        Args:
+            store: the one that was used when S3 answered that the bucket is in another region.
+        """
+        with self._moving:
+            if self._store is not store:
+                return True  # another thread has done it
+            if is_region_given({**self._config, **store.config}):
+                return False
+            region = region_of_bucket(self._url.partition("://")[2], self._config)
+            if region is None:
+                return False
+            self._store = self._new_store(config={**self._config, "aws_region": region})
+            return True
 
 
 def _divide(options: Mapping[str, str]) -> tuple[Any, Any]:

@@ -1,0 +1,91 @@
+"""A bucket in another region than the one that a client asks first."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log.storage.remote.object_bucket import ObjectBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip("obstore")
+
+LISTING = (
+    b'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name><Prefix/>'
+    b"<KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated><Contents><Key>file</Key>"
+    b"<LastModified>2026-11-01T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>3</Size>"
+    b"</Contents></ListBucketResult>"
+)
+
+
+class Frankfurt(BaseHTTPRequestHandler):
+    """S3 with one bucket in eu-central-1. It redirects without a location, as Amazon's servers do."""
+
+    tells_region = True
+
+    def do_HEAD(self) -> None:
+        self.answer(403 if "Authorization" not in self.headers else 200)
+
+    def do_GET(self) -> None:
+        is_here = "/eu-central-1/s3/" in self.headers["Authorization"]
+        self.answer(200 if is_here else 301, LISTING if is_here else b"")
+
+    def answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        if self.tells_region:
+            self.send_header("x-amz-bucket-region", "eu-central-1")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Frankfurt)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield {
+        "aws_endpoint": f"http://127.0.0.1:{server.server_port}",
+        "allow_http": "true",
+        "aws_access_key_id": "a",
+        "aws_secret_access_key": "b",
+    }
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_bucket_is_found_in_its_region(options: dict[str, str]) -> None:
+    bucket = ObjectBucket("s3a://b", options)
+    with ThreadPoolExecutor(8) as threads:
+        for files, folders in threads.map(bucket.list, [""] * 16):
+            assert (list(files), list(folders)) == (["file"], [])
+
+
+@pytest.mark.parametrize("name", ["aws_region", "default_region", "AWS_REGION"])
+def test_a_region_that_was_given_is_not_changed(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name.isupper():
+        monkeypatch.setenv(name, "us-west-2")
+    else:
+        options[name] = "us-west-2"
+    with pytest.raises(OSError, match="the bucket is in another region; set aws_region"):
+        ObjectBucket("s3://b", options).list("")
+
+
+def test_a_server_that_does_not_tell_the_region(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Frankfurt, "tells_region", False)
+    with pytest.raises(OSError, match="the bucket is in another region; set aws_region"):
+        ObjectBucket("s3://b", options).list("")
