@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
-from native_log.storage import scheme_of
+from native_log.storage import StorageOptions, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class OptionError(ValueError):
@@ -37,6 +37,25 @@ class PathNotVisibleError(KafkaLogError):
             "in the meantime); mount it there under the same path, or run the job where the directory is",
             path=path,
         )
+
+
+@contextmanager
+def session_settings_note(paths: Iterable[str], options: StorageOptions) -> Iterator[None]:
+    """Add a note to an OSError of a URL that was opened without options: the session's do not count.
+
+    Args:
+        paths: what is opened.
+        options: its storage options.
+    """
+    try:
+        yield
+    except OSError as error:
+        if options == StorageOptions() and any(map(scheme_of, paths)):
+            error.add_note(
+                "A Python data source does not see the settings of the Spark session. To pass them on, add "
+                ".options(**kafkalog_spark.storage_options(spark, path)) to the read."
+            )
+        raise
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.errors import DataLossError
+from kafkalog_spark.errors import DataLossError, session_settings_note
 from kafkalog_spark.options.topics import select_partitions
 from kafkalog_spark.read.offsets import (
     MAX_TIMESTAMP,
@@ -43,16 +43,17 @@ def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
         options: the read options.
         allow_empty: see LogDir.
     """
-    return LogDir(
-        options.paths or None,
-        include_deleted=options.include_deleted,
-        high_watermark=options.high_watermark,
-        max_batch_bytes=options.max_batch_bytes,
-        allow_empty=allow_empty,
-        replicas=options.replicas,
-        storage_options=options.storage_options,
-        **options.remote,
-    )
+    with session_settings_note(options.paths, options.storage_options):
+        return LogDir(
+            options.paths or None,
+            include_deleted=options.include_deleted,
+            high_watermark=options.high_watermark,
+            max_batch_bytes=options.max_batch_bytes,
+            allow_empty=allow_empty,
+            replicas=options.replicas,
+            storage_options=options.storage_options,
+            **options.remote,
+        )
 
 
 def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> list[TopicPartition]:

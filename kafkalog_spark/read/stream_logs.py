@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.errors import session_settings_note
 from kafkalog_spark.options.offset_json import TopicPartition
 from kafkalog_spark.read.offset_state import LogIdentity
 from kafkalog_spark.read.offsets import OffsetRange
@@ -58,15 +59,16 @@ class StreamLogs:
         Raises: as LogDir.
         """
         self._options = options
-        self._log_dir = LiveLogDir(
-            options.paths,
-            include_deleted=options.include_deleted,
-            high_watermark=options.high_watermark,
-            max_batch_bytes=options.max_batch_bytes,
-            replicas=options.replicas,
-            storages=Storages(options.storage_options),
-            remote=RemoteStorage.of(**options.remote),
-        )
+        with session_settings_note(options.paths, options.storage_options):
+            self._log_dir = LiveLogDir(
+                options.paths,
+                include_deleted=options.include_deleted,
+                high_watermark=options.high_watermark,
+                max_batch_bytes=options.max_batch_bytes,
+                replicas=options.replicas,
+                storages=Storages(options.storage_options),
+                remote=RemoteStorage.of(**options.remote),
+            )
         self.logs: dict[TopicPartition, AnyLiveLog] = {}
         self.replacements: dict[TopicPartition, Replacement] = {}
         self.identities = dict(identities)

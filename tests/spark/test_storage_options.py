@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog_spark.errors import OptionError
+from kafkalog_spark.errors import OptionError, session_settings_note
 from kafkalog_spark.options.storage import is_secret, parse_storage_options
 from native_log.storage import StorageOptions
 
@@ -164,3 +164,21 @@ def test_google_and_names_of_polars() -> None:
 )
 def test_secrets_are_known_by_name(name: str, expected: bool) -> None:
     assert is_secret(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "is_noted"),
+    [("s3a://b/x", {}, True), ("s3a://b/x", {"aws_region": "r"}, False), ("/logs", {}, False)],
+)
+def test_settings_of_the_session_that_were_not_passed_on(
+    path: str, options: dict[str, str], is_noted: bool
+) -> None:
+    with (
+        pytest.raises(OSError, match="denied") as raised,
+        session_settings_note([path], StorageOptions(options)),
+    ):
+        raise PermissionError("access was denied")
+    notes = getattr(raised.value, "__notes__", [])
+    assert (
+        any(".options(**kafkalog_spark.storage_options(spark, path))" in note for note in notes) == is_noted
+    )
