@@ -1,0 +1,48 @@
+"""Index files that a broker has preallocated."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_log.segment import entries
+from native_log.segment.entries import filled_entries
+from native_log.storage.ranged_file import RangedFile
+
+MAX = 10 << 20
+"""segment.index.bytes"""
+
+
+class Requests:
+    """A preallocated index, and the ranges of it that were requested."""
+
+    def __init__(self, count: int, entry_bytes: int, size_bytes: int) -> None:
+        self.content = (b"\1" * (count * entry_bytes)).ljust(size_bytes, b"\0")
+        self.count = 0
+
+    def fetch(self, position: int, end: int) -> bytes:
+        self.count += 1
+        return self.content[position:end]
+
+    def open(self) -> RangedFile:
+        return RangedFile("s3://bucket/00000000000000000000.index", len(self.content), "v1", 0, self.fetch)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 40), st.integers(0, 7))
+def test_any_number_of_entries_is_found(filled: int, free: int, block: int, more_bytes: int) -> None:
+    file = Requests(filled, 8, (filled + free) * 8 + more_bytes).open()
+    with file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entries, "_BLOCK", block)
+        assert filled_entries(file, 8) == filled
+
+
+@pytest.mark.parametrize(
+    ("entry_bytes", "count", "requests"),
+    [(8, MAX // 8, 1), (8, 0, 2), (8, 1_500, 2), (8, 6_000, 3), (8, 65_536, 11), (12, 0, 2), (12, 1_500, 2)],
+)
+def test_a_preallocated_object_takes_few_requests(entry_bytes: int, count: int, requests: int) -> None:
+    index = Requests(count, entry_bytes, MAX // entry_bytes * entry_bytes)
+    with index.open() as file:
+        assert filled_entries(file, entry_bytes) == count
+    assert index.count <= requests
