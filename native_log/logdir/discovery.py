@@ -17,7 +17,16 @@ from native_log.checkpoints.names import BOOTSTRAP_FILE, PartitionKind, Partitio
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
-from native_log.storage import LOCAL, SCHEMES, Folder, UrlPath, is_directory, path_of, scheme_of
+from native_log.storage import (
+    LOCAL,
+    SCHEMES,
+    Folder,
+    UrlPath,
+    is_directory,
+    path_of,
+    scheme_of,
+    with_name_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +107,8 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 def readable_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path, as `local_path` does, or the URL as a path.
 
-    Raises NotALogDirError for unknown URL schemes, a URL with `..` and an empty path; TypeError.
+    Raises NotALogDirError for unknown URL schemes, a URL without a bucket or with `..`, and an empty path;
+    TypeError.
     """
     (path,) = path_list([path])
     text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (a Path would change `file:///p`)
@@ -106,7 +116,10 @@ def readable_path(path: str | os.PathLike[str]) -> Path:
         raise NotALogDirError(f"the path is empty; {_EXPECTED}")
     if text.startswith("file:/"):
         text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
+    text = with_name_node(text)
     scheme = scheme_of(text)
+    if scheme is None and text.lower().startswith(tuple(f"{each}:/" for each in SCHEMES)):
+        raise NotALogDirError("expected a URL with a bucket, container or name node, found none", path=text)
     if scheme is None:
         return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
     if scheme not in SCHEMES:

@@ -31,6 +31,7 @@ from native_log.storage.local import (
     read_file,
 )
 from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions, StorageOptionsLike
+from native_log.storage.remote.default_file_system import with_name_node
 from native_log.storage.remote.url_storage import Storages, UrlStorage, storage_of
 from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
 
@@ -68,4 +69,5 @@ __all__ = [
     "scheme_of",
     "storage_of",
     "url_path",
+    "with_name_node",
 ]

@@ -350,6 +350,11 @@ class TestRefusals:
         with pytest.raises(NotALogDirError, match=r"expected a URL without `\.\.`"):
             LogDir("s3://bucket/a/../kafka-logs")
 
+    @pytest.mark.parametrize("url", ["s3:///kafka-logs", "gs:/", "abfss:///"])
+    def test_a_url_without_a_bucket(self, url: str) -> None:
+        with pytest.raises(NotALogDirError, match="expected a URL with a bucket"):
+            LogDir(url)
+
     def test_an_empty_directory_is_opened_to_create_topics(self, tmp_path: Path) -> None:
         LogDir.create(tmp_path / "logs")
         with pytest.raises(EmptyLogDirError, match="use allow_empty=True"):
