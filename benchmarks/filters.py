@@ -268,6 +268,7 @@ def spark_work(folder: Path, parquet: Path) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F  # noqa: N812
 
+    from benchmarks.toy import ToySource
     from kafkalog_spark import map_in_arrow
 
     spark = (
@@ -299,6 +300,8 @@ def spark_work(folder: Path, parquet: Path) -> None:
     )
     read = spark.read.format("kafkalog")
     counts = spark.read.format("kafkalog").option("view", "counts")
+    spark.dataSource.register(ToySource)
+    least = spark.read.format(ToySource.name()).option("rows", PARTITIONS).option("partitions", 1)
     compare(
         "Spark: count by partition",
         {
@@ -307,6 +310,7 @@ def spark_work(folder: Path, parquet: Path) -> None:
                 spark.read.parquet(str(parquet)).groupBy("partition").count().collect()
             ),
             "view=counts": lambda: counts.load(path).collect(),
+            "a Python data source of as many rows": lambda: least.load().collect(),
         },
     )
     spark.stop()
