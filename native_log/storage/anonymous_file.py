@@ -10,7 +10,6 @@ import mmap
 import os
 import sys
 import tempfile
-import threading
 from abc import abstractmethod
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -44,7 +43,7 @@ class AnonymousFile(DataFile):
     What lies far behind the reader is given back to the system.
     """
 
-    __slots__ = ("_held", "_is_open", "_lock", "_map")
+    __slots__ = ("_held", "_map")
 
     def __init__(self, path: str, size_bytes: int, version: int | str, mtime_ms: int) -> None:
         """Open a file of which nothing is in memory.
@@ -60,8 +59,6 @@ class AnonymousFile(DataFile):
         self._descriptor = _anonymous_descriptor()
         os.ftruncate(self._descriptor, size_bytes)
         self._map = mmap.mmap(self._descriptor, size_bytes) if size_bytes else None
-        self._lock = threading.Lock()
-        self._is_open = True
         self._held: list[FileRange] = []
         """What is in memory: in order, and no range touches another one."""
 
@@ -103,9 +100,7 @@ class AnonymousFile(DataFile):
         """See DataFile."""
         if self._map is not None:
             self._map.close()
-        with self._lock:
-            self._is_open = False
-            os.close(self._descriptor)
+        super().close()
 
     def _load_some(self, position: int, end: int) -> None:
         end = min(end, self.size_bytes)
@@ -114,13 +109,10 @@ class AnonymousFile(DataFile):
             self._release(position)
 
     def _write(self, position: int, data: Buffer) -> None:
-        """Put bytes at a position into memory, in any thread; drop them if the file was closed meanwhile."""
+        """Put bytes at a position into memory."""
         view = memoryview(data)
         while len(view):
-            with self._lock:
-                if not self._is_open:
-                    return
-                written = os.pwrite(self._descriptor, view, position)
+            written = os.pwrite(self._descriptor, view, position)
             view, position = view[written:], position + written
 
     def _hold(self, new: FileRange) -> None:
@@ -147,7 +139,7 @@ class AnonymousFile(DataFile):
         """Give memory that lies far behind the reader back to the system."""
         if self._map is None or not hasattr(mmap, "MADV_REMOVE"):
             return
-        while self._held[0].position < position - 2 * KEPT_BYTES:
+        while self._held and self._held[0].position < position - 2 * KEPT_BYTES:
             start, last = self._held[0]
             end = min(last, position - KEPT_BYTES)
             self._held[:1] = [FileRange(end, last)] if end < last else []

@@ -7,9 +7,9 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from native_log.storage.anonymous_file import LOOK_AHEAD_BYTES, AnonymousFile, FileRange
+from native_log.storage.anonymous_file import KEPT_BYTES, LOOK_AHEAD_BYTES, AnonymousFile, FileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,25 @@ _executor: tuple[int, ThreadPoolExecutor] | None = None
 _lock = threading.Lock()
 
 
+class _Fetched(NamedTuple):
+    """Bytes from a position on, as they arrived."""
+
+    position: int
+    data: memoryview
+
+    @property
+    def end_position(self) -> int:
+        return self.position + len(self.data)
+
+    def part(self, position: int, end: int) -> memoryview:
+        """Return those from `position` to before `end`, as far as they are here."""
+        return self.data[position - self.position : end - self.position]
+
+
 class RangedFile(AnonymousFile):
     """A file that is read by ranges. See DataFile for the attributes and methods."""
 
-    __slots__ = ("_ahead", "_end", "_fetch", "_limit", "_sequential_loads", "_step")
+    __slots__ = ("_ahead", "_end", "_fetch", "_fetched", "_joined", "_limit", "_sequential_loads", "_step")
 
     def __init__(
         self,
@@ -53,7 +68,9 @@ class RangedFile(AnonymousFile):
         """
         super().__init__(path, size_bytes, version, mtime_ms)
         self._fetch = fetch
-        self._ahead: deque[tuple[FileRange, Future[None]]] = deque()  # what is on its way, without gaps
+        self._ahead: deque[tuple[FileRange, Future[memoryview]]] = deque()  # on their way, without gaps
+        self._fetched: list[_Fetched] = []  # near the reader
+        self._joined = bytearray()  # bytes of several ranges, reused
         self._limit = 0  # nothing after it is fetched before it is needed
         self._end = -1  # of the last bytes that were needed: a sequential read continues there or before
         self._sequential_loads = 0
@@ -69,16 +86,33 @@ class RangedFile(AnonymousFile):
         del position
         self._limit = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
 
+    def in_memory(self, position: int, end: int) -> memoryview | None:
+        """See DataFile: valid until the next call. Bytes that arrived together are not copied."""
+        following = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
+        if position >= end:
+            return None
+        self._bring(position, following)
+        found = self._join(position, end)
+        if found is not None and end < following:
+            self._copy(end, following)
+        self._release(position)
+        return found
+
     def close(self) -> None:
         """See DataFile. What is on its way is dropped when it arrives."""
         self._cancel()
+        self._fetched.clear()
         super().close()
 
     def _load(self, position: int, end: int) -> None:
+        self._bring(position, end)
+        self._copy(position, end)
+
+    def _bring(self, position: int, end: int) -> None:
         """Fetch the bytes from `position` to before `end`, and begin to fetch more of a sequential read."""
         is_sequential = position <= self._end < end or self._end < 0
         self._sequential_loads = self._sequential_loads + 1 if is_sequential else 0
-        while (missing := self._first_missing(position, end)) is not None:
+        while (missing := self._known_until(position)) < end:
             if self._ahead and self._ahead[0][0].position <= missing < self._ahead[-1][0].end_position:
                 self._take()
                 continue
@@ -92,10 +126,57 @@ class RangedFile(AnonymousFile):
         if is_sequential:
             self._fetch_ahead(end)
         self._end = max(end, self._end if is_sequential else 0)
+        # A reader that goes back fetches again, so that what is kept stays within bounds.
+        first = position - KEPT_BYTES
+        self._fetched = [each for each in self._fetched if each.position < end and first < each.end_position]
+
+    def _known_until(self, position: int) -> int:
+        """Return the first byte from `position` on that is neither fetched nor in the anonymous memory."""
+        while True:
+            end = self._held_until(position)
+            fetched = self._fetched_at(end)
+            if fetched is None:
+                return end
+            position = fetched.end_position
+
+    def _fetched_at(self, position: int) -> _Fetched | None:
+        """Return the bytes among which that position is; None: they are not there."""
+        return next((each for each in self._fetched if each.position <= position < each.end_position), None)
+
+    def _join(self, position: int, end: int) -> memoryview | None:
+        """Return bytes that were fetched; None if some of them are in the anonymous memory only."""
+        parts: list[memoryview] = []
+        at = position
+        while at < end:
+            fetched = self._fetched_at(at)
+            if fetched is None:
+                return None
+            parts.append(fetched.part(at, end))
+            at += len(parts[-1])
+        if len(parts) == 1:
+            return parts[0]
+        size = end - position
+        if not size <= len(self._joined) <= max(size, 2 * MAX_RANGE_BYTES):
+            self._joined = bytearray(size)
+        joined = memoryview(self._joined)[:size]
+        at = 0
+        for part in parts:
+            joined[at : at + len(part)] = part
+            at += len(part)
+        return joined
+
+    def _copy(self, position: int, end: int) -> None:
+        """Copy bytes that were fetched to the anonymous memory, unless they are there."""
+        while (missing := self._first_missing(position, end)) is not None:
+            fetched = self._fetched_at(missing)
+            assert fetched is not None
+            part = fetched.part(missing, end)
+            self._write(missing, part)
+            self._hold(FileRange(missing, missing + len(part)))
 
     def _fetch_ahead(self, position: int) -> None:
         """Begin to fetch what follows, more with each load."""
-        start = self._ahead[-1][0].end_position if self._ahead else self._held_until(position)
+        start = self._ahead[-1][0].end_position if self._ahead else self._known_until(position)
         while start < self._limit and self._has_room():
             start = self._submit(start, min(self._limit, start + self._step))
 
@@ -110,7 +191,7 @@ class RangedFile(AnonymousFile):
         end = min(self.size_bytes, max(end, position + _LOOKUP_BYTES))
         while start < end:  # in this thread: when many logs are opened, each has one
             stop = min(end, start + MAX_RANGE_BYTES)
-            self._bring(start, stop)
+            self._write(start, self._get(start, stop))
             self._hold(FileRange(start, stop))
             start = stop
 
@@ -121,24 +202,23 @@ class RangedFile(AnonymousFile):
         self._ahead.append(self._begin(position, end))
         return end
 
-    def _begin(self, position: int, end: int) -> tuple[FileRange, Future[None]]:
-        return FileRange(position, end), _pool().submit(self._bring, position, end)
+    def _begin(self, position: int, end: int) -> tuple[FileRange, Future[memoryview]]:
+        return FileRange(position, end), _pool().submit(self._get, position, end)
 
-    def _bring(self, position: int, end: int) -> None:
-        """Fetch a range, and put it into memory."""
+    def _get(self, position: int, end: int) -> memoryview:
+        """Fetch a range, in any thread. Raises OSError if the answer is too short."""
         data = memoryview(self._fetch(position, end))
         if len(data) != end - position:
             message = (
                 f"expected {end - position} bytes from position {position} on, found {len(data)}; read again"
             )
             raise OSError(errno.EIO, message, self.path)
-        self._write(position, data)
+        return data
 
     def _take(self) -> None:
         """Wait for the first range that is on its way."""
         file_range, future = self._ahead.popleft()
-        future.result()
-        self._hold(file_range)
+        self._fetched.append(_Fetched(file_range.position, future.result()))
 
     def _cancel(self) -> None:
         for _, future in self._ahead:

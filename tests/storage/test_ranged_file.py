@@ -53,8 +53,8 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
     for name, value in (("_FIRST_BYTES", 1 << 10), ("_LOOKUP_BYTES", 2 << 10), ("MAX_RANGE_BYTES", 64 << 10)):
         monkeypatch.setattr(ranged_file, name, value)
-    monkeypatch.setattr(anonymous_file, "KEPT_BYTES", 32 << 10)
     for module in (ranged_file, anonymous_file):
+        monkeypatch.setattr(module, "KEPT_BYTES", 32 << 10)
         monkeypatch.setattr(module, "LOOK_AHEAD_BYTES", 512)
 
 
@@ -71,6 +71,8 @@ def test_any_reads_in_any_order(
             file.will_read(*sorted(announced))
         for position, size in sorted(wanted) if in_order else wanted:
             end = min(position + size, SIZE)
+            view = file.in_memory(position, end)
+            assert view is None or view == CONTENT[position:end]
             assert file.read(position, end - position) == CONTENT[position:end]
             found = file.read_by(lambda fd, start, stop: os.pread(fd, stop - start, start), position, end)
             assert found == CONTENT[position:end]
@@ -91,6 +93,20 @@ def test_a_file_that_is_read_in_order_is_fetched_once() -> None:
     assert source.fetched_bytes == SIZE
     assert max(end - position for position, end in source.ranges) == 64 << 10
     assert source.most_running <= RANGES_AHEAD + 1
+
+
+def test_a_sequential_read_copies_next_to_nothing() -> None:
+    """Only what the kernel looks at after the bytes is copied to the anonymous memory."""
+    with Source().open() as file:
+        file.will_read(0, SIZE)
+        position = 0
+        while position < SIZE:
+            end = min(position + 50_000, SIZE)
+            view = file.in_memory(position, end)
+            assert view == CONTENT[position:end]
+            held = os.fstat(file.fileno()).st_blocks * 512
+            position = end - 1000 if end < SIZE else end  # the last batch was not complete
+        assert held <= 4 * (32 << 10)
 
 
 def test_only_a_little_more_than_what_was_announced_is_fetched() -> None:

@@ -133,7 +133,8 @@ class _LogFile(ChunkedFile):
         chunks = self._manifest.chunks
         start, end = chunks.positions[index : index + 2]
         size = chunks.chunk_size(index)
-        data = self._stored.read(start, end - start)
+        fetched = self._stored.in_memory(start, end)
+        data = self._stored.read(start, end - start) if fetched is None else bytes(fetched)
         try:
             restored = _restore(data, self._manifest, self._key, size)
             if len(restored) != size:
