@@ -43,6 +43,8 @@ class PathNotVisibleError(KafkaLogError):
 def session_settings_note(paths: Iterable[str], options: StorageOptions) -> Iterator[None]:
     """Add a note to an OSError of a URL that was opened without options: the session's do not count.
 
+    A missing directory is no such error.
+
     Args:
         paths: what is opened.
         options: its storage options.
@@ -50,7 +52,8 @@ def session_settings_note(paths: Iterable[str], options: StorageOptions) -> Iter
     try:
         yield
     except OSError as error:
-        if options == StorageOptions() and any(map(scheme_of, paths)):
+        is_missing = isinstance(error, FileNotFoundError)
+        if not is_missing and options == StorageOptions() and any(map(scheme_of, paths)):
             error.add_note(
                 "A Python data source does not see the settings of the Spark session. To pass them on, add "
                 ".options(**kafkalog_spark.storage_options(spark, path)) to the read."

@@ -167,18 +167,21 @@ def test_secrets_are_known_by_name(name: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "is_noted"),
-    [("s3a://b/x", {}, True), ("s3a://b/x", {"aws_region": "r"}, False), ("/logs", {}, False)],
+    ("path", "options", "error", "is_noted"),
+    [
+        ("s3a://b/x", {}, PermissionError, True),
+        ("s3a://b/x", {}, FileNotFoundError, False),
+        ("s3a://b/x", {"aws_region": "r"}, PermissionError, False),
+        ("/logs", {}, PermissionError, False),
+    ],
 )
 def test_settings_of_the_session_that_were_not_passed_on(
-    path: str, options: dict[str, str], is_noted: bool
+    path: str, options: dict[str, str], error: type[OSError], is_noted: bool
 ) -> None:
     with (
         pytest.raises(OSError, match="denied") as raised,
         session_settings_note([path], StorageOptions(options)),
     ):
-        raise PermissionError("access was denied")
-    notes = getattr(raised.value, "__notes__", [])
-    assert (
-        any(".options(**kafkalog_spark.storage_options(spark, path))" in note for note in notes) == is_noted
-    )
+        raise error("access was denied")
+    notes = "\n".join(getattr(raised.value, "__notes__", []))
+    assert (".options(**kafkalog_spark.storage_options(spark, path))" in notes) == is_noted
