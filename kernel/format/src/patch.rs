@@ -11,7 +11,7 @@ use crate::header::{LEADER_EPOCH_AT, MAGIC_AT, PREFIX_BYTES, V2_HEADER};
 /// position without a v2 batch, or with a batch whose offset would be out of range; then nothing is changed.
 pub fn patch(
     data: &[Cell<u8>],
-    positions: impl Iterator<Item = i64> + Clone,
+    positions: impl Iterator<Item = i64>,
     base_offset: i64,
     leader_epoch: i32,
 ) -> Result<(), i64> {
@@ -22,10 +22,8 @@ pub fn patch(
         let offset = i64::from_be_bytes(field).checked_add(base_offset)?;
         (header[MAGIC_AT].get() == 2 && offset >= 0).then_some((header, offset))
     };
-    if let Some(position) = positions.clone().find(|&position| patched(position).is_none()) {
-        return Err(position);
-    }
-    for (header, offset) in positions.filter_map(patched) {
+    let batches: Vec<_> = positions.map(|position| patched(position).ok_or(position)).collect::<Result<_, _>>()?;
+    for (header, offset) in batches {
         let put = |at: usize, bytes: &[u8]| header[at..].iter().zip(bytes).for_each(|(cell, &byte)| cell.set(byte));
         put(0, &offset.to_be_bytes());
         put(LEADER_EPOCH_AT, &leader_epoch.to_be_bytes());
