@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.options.storage import is_of_another_bucket
 from native_log.storage import scheme_of, url_path
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def storage_options(spark: SparkSession, path: str) -> dict[str, str]:
         for name, value in {**_hadoop_settings(spark), **_session_settings(spark)}.items()
         if re.fullmatch(pattern, name)
     }
-    other_bucket = re.compile(rf"fs\.s3a\.bucket\.(?!{re.escape(bucket)}\.).*")
-    return {name: value for name, value in found.items() if not other_bucket.fullmatch(name)}
+    return {name: value for name, value in found.items() if not is_of_another_bucket(name, bucket)}
 
 
 def _hadoop_settings(spark: SparkSession) -> dict[str, str]:

@@ -30,7 +30,7 @@ _S3A_SWITCHES = {
     ("encryption.algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
     ("server-side-encryption-algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
 }
-"""Values that change something."""
+"""Options with the only value of each that matters, and the setting that it becomes."""
 _S3A_PROVIDER = "aws.credentials.provider"
 _S3A_PROVIDERS = {
     "SimpleAWSCredentialsProvider": False,
@@ -85,6 +85,14 @@ def is_storage_option(name: str) -> bool:
 def is_secret(name: str) -> bool:
     """Return whether the option of object stores must not be stored or shown."""
     return _SECRET.fullmatch(name.lower()) is not None
+
+
+def is_of_another_bucket(name: str, bucket: str) -> bool:
+    """Return whether an option by Hadoop's name applies to buckets other than this one only."""
+    if not name.startswith("fs.s3a.bucket."):
+        return False
+    match = _OF_BUCKET.fullmatch(name)
+    return match[1] != bucket if match else not name.startswith(f"fs.s3a.bucket.{bucket}.")
 
 
 def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +170,7 @@ def _azure(name: str, value: str) -> dict[str, str]:
 
 
 def _with_regions(parsed: dict[str, str]) -> dict[str, str]:
-    """Add the regions that endpoints of Amazon name, as Hadoop's client does if no region is given."""
+    """Take the region from an Amazon endpoint if none is given, as Hadoop's client does."""
     if "aws_region" in parsed:
         return parsed
     regions = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalog_spark.errors import OptionError, session_settings_note
-from kafkalog_spark.options.storage import is_secret, parse_storage_options
+from kafkalog_spark.options.storage import is_of_another_bucket, is_secret, parse_storage_options
 from native_log.storage import StorageOptions
 
 
@@ -128,6 +128,21 @@ def test_azure() -> None:
     assert parse_storage_options({"fs.azure.account.key": "K"}) == {"azure_storage_account_key": "K"}
     with pytest.raises(OptionError, match="credentialProvider"):
         parse_storage_options({"fs.azure.account.auth.type": "Custom"})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fs.s3a.access.key", False),
+        ("fs.s3a.bucket.logs.access.key", False),
+        ("fs.s3a.bucket.logs.fast.upload", False),
+        ("fs.s3a.bucket.logs.example.com.access.key", True),
+        ("fs.s3a.bucket.other.access.key", True),
+        ("fs.s3a.bucket.other.fast.upload", True),
+    ],
+)
+def test_options_of_another_bucket(name: str, expected: bool) -> None:
+    assert is_of_another_bucket(name, "logs") is expected
 
 
 def test_google_and_names_of_polars() -> None:

@@ -71,6 +71,16 @@ def test_the_bucket_is_found_in_its_region(options: dict[str, str]) -> None:
             assert (list(files), list(folders)) == (["file"], [])
 
 
+def test_a_bucket_elsewhere_after_broken_connections_is_an_error(options: dict[str, str]) -> None:
+    answers = iter(["connection closed", "connection closed", "redirect without LOCATION"])
+
+    def send() -> None:
+        raise RuntimeError(next(answers))
+
+    with pytest.raises(OSError, match="the bucket is in another region"):
+        ObjectBucket("s3://b", options)._request("", send)
+
+
 @pytest.mark.parametrize("name", ["aws_region", "default_region", "AWS_REGION"])
 def test_a_region_that_was_given_is_not_changed(
     options: dict[str, str], monkeypatch: pytest.MonkeyPatch, name: str

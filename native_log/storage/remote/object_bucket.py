@@ -72,7 +72,7 @@ class ObjectBucket:
         config, client = _divide(options)
         provider: Any = credentials or _profile_credentials(url, options)
         self._config = config
-        self._moving = threading.Lock()
+        self._reopening = threading.Lock()
         self._new_store = partial(
             from_url,
             re.sub("^s3a:", "s3:", url),
@@ -140,7 +140,9 @@ class ObjectBucket:
         return self._request(key, get)
 
     def _request(self, key: str, send: Callable[[], Answer]) -> Answer:
-        """Return the answer to a request, which is sent again if the connection breaks off meanwhile.
+        """Return the answer to a request.
+
+        It is sent again if the connection breaks off meanwhile, or if S3 says that the bucket is elsewhere.
 
         The client itself repeats requests that no complete header answers, and those with a passing error.
         """
@@ -151,26 +153,27 @@ class ObjectBucket:
             except KafkaLogError:
                 raise
             except Exception as error:
-                if is_in_another_region(error) and self._moves(store):
-                    continue
-                if attempt == _ATTEMPTS - 1 or not is_broken_transfer(error):
+                can_retry = is_broken_transfer(error) or (
+                    is_in_another_region(error) and self._reopen_in_its_region(store)
+                )
+                if attempt == _ATTEMPTS - 1 or not can_retry:
                     raise translated(error, f"{self._url}/{key}" if key else self._url) from None
         raise AssertionError
 
-    def _moves(self, store: Any) -> bool:
-        """Open the bucket in its own region, as Hadoop's client does. Return whether that is another one.
+    def _reopen_in_its_region(self, store: Any) -> bool:
+        """Open the bucket in the region that S3 names, as Hadoop's client does. Return whether it was opened.
 
-        A region that was given is not changed.
+        A region that the user gave is kept, and only buckets of S3 have one.
 
         Args:
-            store: the one that was used when S3 answered that the bucket is in another region.
+            store: the store that sent its request to the wrong region.
         """
-        with self._moving:
+        with self._reopening:
             if self._store is not store:
-                return True  # another thread has done it
-            if is_region_given({**self._config, **store.config}):
+                return True  # another thread has reopened the bucket
+            if not self._url.startswith("s3") or is_region_given(store.config):
                 return False
-            region = region_of_bucket(self._url.partition("://")[2], self._config)
+            region = region_of_bucket(self._url.partition("://")[2], store.config)
             if region is None:
                 return False
             self._store = self._new_store(config={**self._config, "aws_region": region})

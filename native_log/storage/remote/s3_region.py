@@ -17,20 +17,20 @@ _HEADER = "x-amz-bucket-region"
 _TIMEOUT_SECONDS = 10
 
 
-def is_region_given(options: Mapping[str, str]) -> bool:
-    """Return whether options or the environment say in which region a bucket is."""
-    return _given(_REGION, options) is not None
+def is_region_given(config: Mapping[str, str]) -> bool:
+    """Return whether a store's configuration or the environment says in which region its bucket is."""
+    return _given(_REGION, config) is not None
 
 
-def region_of_bucket(bucket: str, options: Mapping[str, str]) -> str | None:
+def region_of_bucket(bucket: str, config: Mapping[str, str]) -> str | None:
     """Return the region of a bucket, which S3 tells without credentials; None if it does not tell it.
 
     Args:
         bucket: its name.
-        options: may name an endpoint. So may the environment.
+        config: the store's configuration. It may name an endpoint, as may the environment.
     """
-    endpoint = _given(_ENDPOINT, options) or _AMAZON
-    # The bucket was requested from this endpoint before, so its scheme is one of HTTP.
+    endpoint = _given(_ENDPOINT, config) or _AMAZON
+    # The client has just sent a request to this endpoint, so its scheme is http or https.
     request = urllib.request.Request(f"{endpoint.rstrip('/')}/{bucket}", method="HEAD")  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310
@@ -42,7 +42,7 @@ def region_of_bucket(bucket: str, options: Mapping[str, str]) -> str | None:
     return region
 
 
-def _given(names: tuple[str, ...], options: Mapping[str, str]) -> str | None:
-    found = (options.get(name) or options.get(f"aws_{name}") for name in names)
+def _given(names: tuple[str, ...], config: Mapping[str, str]) -> str | None:
+    in_config = (config.get(name) for name in names)
     in_environment = (os.environ.get(f"AWS_{name.upper()}") for name in names)
-    return next(filter(None, (*found, *in_environment)), None)
+    return next(filter(None, (*in_config, *in_environment)), None)
