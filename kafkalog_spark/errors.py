@@ -41,13 +41,13 @@ class PathNotVisibleError(KafkaLogError):
 
 @contextmanager
 def session_settings_note(paths: Iterable[str], options: StorageOptions) -> Iterator[None]:
-    """Add a note to an OSError of a URL that was opened without options: the session's do not count.
+    """Add advice to an OSError from a URL that was opened without storage options.
 
-    A missing directory is no such error.
+    Users expect the settings of the session to apply. FileNotFoundError gets no note: no setting would help.
 
     Args:
-        paths: what is opened.
-        options: its storage options.
+        paths: the paths and URLs that are opened.
+        options: the storage options of the read.
     """
     try:
         yield

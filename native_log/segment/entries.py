@@ -129,7 +129,7 @@ def filled_entries(file: DataFile, entry_bytes: int) -> int:
     entries = file.size_bytes // entry_bytes
     if entries == 0 or any(file.read((entries - 1) * entry_bytes, entry_bytes)):
         return entries
-    low, high = 0, (entries - 1) // _BLOCK  # the blocks among which the first zeros are
+    low, high = 0, (entries - 1) // _BLOCK  # one of these blocks has the first zeros
     number, step = 0, 1
     while True:
         block = file.read(number * _BLOCK * entry_bytes, _BLOCK * entry_bytes)

@@ -32,7 +32,7 @@ _lock = threading.Lock()
 
 
 class _Fetched(NamedTuple):
-    """Bytes from a position on, as they arrived."""
+    """Bytes that start at a position in the file, in the buffer in which they arrived."""
 
     position: int
     data: memoryview
@@ -42,7 +42,7 @@ class _Fetched(NamedTuple):
         return self.position + len(self.data)
 
     def part(self, position: int, end: int) -> memoryview:
-        """Return those from `position` to before `end`, as far as they are here."""
+        """Return the bytes from `position` to before `end`, or to the end of this buffer."""
         return self.data[position - self.position : end - self.position]
 
 
@@ -69,8 +69,8 @@ class RangedFile(AnonymousFile):
         super().__init__(path, size_bytes, version, mtime_ms)
         self._fetch = fetch
         self._ahead: deque[tuple[FileRange, Future[memoryview]]] = deque()  # on their way, without gaps
-        self._fetched: list[_Fetched] = []  # near the reader
-        self._joined = bytearray()  # bytes of several ranges, reused
+        self._fetched: list[_Fetched] = []  # the ranges close to the reader
+        self._joined = bytearray()  # a buffer for bytes that span several ranges; it is reused
         self._limit = 0  # nothing after it is fetched before it is needed
         self._end = -1  # of the last bytes that were needed: a sequential read continues there or before
         self._sequential_loads = 0
@@ -87,7 +87,7 @@ class RangedFile(AnonymousFile):
         self._limit = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
 
     def in_memory(self, position: int, end: int) -> memoryview | None:
-        """See DataFile: valid until the next call. Bytes that arrived together are not copied."""
+        """See DataFile. The result is valid until the next call. Bytes of a single range are not copied."""
         following = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
         if position >= end:
             return None
@@ -126,7 +126,7 @@ class RangedFile(AnonymousFile):
         if is_sequential:
             self._fetch_ahead(end)
         self._end = max(end, self._end if is_sequential else 0)
-        # A reader that goes back fetches again, so that what is kept stays within bounds.
+        # To bound memory, only ranges near the reader are kept. What lies further back is fetched again.
         first = position - KEPT_BYTES
         self._fetched = [each for each in self._fetched if each.position < end and first < each.end_position]
 
@@ -140,11 +140,11 @@ class RangedFile(AnonymousFile):
             position = fetched.end_position
 
     def _fetched_at(self, position: int) -> _Fetched | None:
-        """Return the bytes among which that position is; None: they are not there."""
+        """Return the fetched range that contains a position; None if there is none."""
         return next((each for each in self._fetched if each.position <= position < each.end_position), None)
 
     def _join(self, position: int, end: int) -> memoryview | None:
-        """Return bytes that were fetched; None if some of them are in the anonymous memory only."""
+        """Return fetched bytes as one buffer; None if some of them are in the anonymous memory only."""
         parts: list[memoryview] = []
         at = position
         while at < end:
@@ -166,7 +166,7 @@ class RangedFile(AnonymousFile):
         return joined
 
     def _copy(self, position: int, end: int) -> None:
-        """Copy bytes that were fetched to the anonymous memory, unless they are there."""
+        """Copy fetched bytes to the anonymous memory, unless they are there already."""
         while (missing := self._first_missing(position, end)) is not None:
             fetched = self._fetched_at(missing)
             assert fetched is not None

@@ -32,7 +32,7 @@ def is_broken_transfer(error: Exception) -> bool:
 
 
 def is_in_another_region(error: Exception) -> bool:
-    """Return whether S3 answers that a bucket is in another region than the one that was asked."""
+    """Return whether S3 says that the bucket is in a region other than the one the request went to."""
     return _Failure.of(error).reason == _ELSEWHERE
 
 

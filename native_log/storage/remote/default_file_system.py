@@ -12,12 +12,11 @@ _NO_NAME_NODE = "hdfs:///"
 
 
 def with_name_node(url: str) -> str:
-    """Return a URL of HDFS with a name node or name service: that of fs.defaultFS if it has none.
+    """Return `hdfs:///dir` with the name node or name service of fs.defaultFS, and any other URL unchanged.
 
-    Hadoop's `core-site.xml` is looked for as hdfs-native does: in HADOOP_CONF_DIR, otherwise in
-    HADOOP_HOME/etc/hadoop.
+    `core-site.xml` is read from HADOOP_CONF_DIR, otherwise from HADOOP_HOME/etc/hadoop, as hdfs-native does.
 
-    Raises NotALogDirError if fs.defaultFS is not an HDFS, or is not found.
+    Raises NotALogDirError if fs.defaultFS is not set or does not name an HDFS file system.
     """
     if not url.lower().startswith(_NO_NAME_NODE):
         return url
@@ -39,7 +38,7 @@ def _default_file_system() -> str | None:
     if not folder:
         return None
     try:
-        # The file belongs to whoever runs this process.
+        # This is the user's own configuration, not untrusted input.
         settings = ElementTree.parse(Path(folder) / "core-site.xml").iter("property")  # noqa: S314
         values = {each.findtext("name", "").strip(): each.findtext("value", "").strip() for each in settings}
     except (OSError, ElementTree.ParseError):
