@@ -6,13 +6,14 @@ use std::ops::RangeInclusive;
 
 use crate::chunk::with_chunk;
 use crate::common_records::CommonRecords;
+use crate::damage::Skipped;
 use crate::decode::{self, decode};
 use crate::order::Order;
 use crate::record::{Record, RecordHeader};
 use crate::scan::{self, BatchRow, Scanned, scan_file};
 use crate::selection::Selection;
 use crate::sink::{BatchValues, RecordSink};
-use crate::skip::{Skipped, Skipper};
+use crate::skip::Skipper;
 use crate::status::{Status, Stopped};
 
 /// How much of a file is read at a time. A call that soon ends at damage must not read much more than it uses. The larger

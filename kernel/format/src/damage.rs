@@ -74,3 +74,17 @@ impl Damage {
         self.fault.kind
     }
 }
+
+/// Damaged bytes that a call has skipped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many rows the call returns before the damage.
+    pub rows: usize,
+    pub damage: Damage,
+    /// Position of the batch that follows.
+    pub end_position: i64,
+    /// The offset after the previous batches.
+    pub offset: i64,
+    /// First offset of the batch that follows.
+    pub next_offset: i64,
+}

@@ -8,10 +8,10 @@ use std::ops::{Range, RangeInclusive};
 use crate::big_endian::i16_at;
 use crate::chunk::{Chunk, with_chunk};
 use crate::codec::Codec;
-use crate::damage::{Damage, Fault, Kind};
+use crate::damage::{Damage, Fault, Kind, Skipped};
 use crate::header::{LegacyHeader, MAGIC_AT, Next, Prefix, V2_HEADER, V2Header, next, next_newer, unknown_magic};
 use crate::order::{Claim, Order};
-use crate::skip::{Claimed, NEAR_BYTES, Skipped, Skipper};
+use crate::skip::{Claimed, NEAR_BYTES, Skipper};
 use crate::status::{Status, Stopped};
 use crate::varint::{read_i32, read_i64};
 

@@ -2,8 +2,8 @@
 
 use crate::codec::Codec;
 use crate::common_records::CommonRecords;
+use crate::damage::Skipped;
 use crate::record::{Record, RecordHeader};
-use crate::skip::Skipped;
 
 /// Collects the records of batches. `decode` appends the records of one batch, and then either ends the batch or, if it
 /// is damaged, discards it.

@@ -25,11 +25,11 @@ use kafka_log_arrow::batch_columns::{BatchColumn, batch_column, batch_columns, s
 use kafka_log_arrow::columns::{Column, Constants, RecordColumns};
 use kafka_log_arrow::decode::{decode, decode_file};
 use kafka_log_format::check::{self, check_file};
+use kafka_log_format::damage::Skipped;
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::ranges::divide_file;
 use kafka_log_format::scan::{BatchRow, scan, scan_headers};
-use kafka_log_format::skip::Skipped;
 use kafka_log_format::status::Stopped;
 
 use crate::convert::{

@@ -8,8 +8,7 @@ use pyo3::types::PyMemoryView;
 use kafka_log_format::check::Checked;
 use kafka_log_format::compaction::keys::Progress;
 use kafka_log_format::compaction::options::Stats;
-use kafka_log_format::damage::Damage;
-use kafka_log_format::skip::Skipped;
+use kafka_log_format::damage::{Damage, Skipped};
 use kafka_log_format::status::Stopped;
 use kafka_log_format::text::Lines;
 

@@ -7,9 +7,9 @@ use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, PrimitiveArray
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_schema::{DataType, Fields};
 use kafka_log_format::common_records::CommonRecords;
+use kafka_log_format::damage::Skipped;
 use kafka_log_format::record::{Record, RecordHeader};
 use kafka_log_format::sink::{BatchValues, RecordSink};
-use kafka_log_format::skip::Skipped;
 
 use super::binary::{BinaryColumn, MAX_BYTES};
 use super::column::{Column, fields};

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::crc::{CRC32, CRC32C};
-use crate::damage::{Damage, Fault, Kind};
+use crate::damage::{Damage, Fault, Kind, Skipped};
 use crate::file_crcs::FileCrcs;
 use crate::header::{LEGACY_CRC_FROM, Prefix, V2_CRC_FROM, V2_HEADER, V2Header};
 use crate::order::Order;
@@ -16,20 +16,6 @@ use crate::skip::near::Near;
 /// How far from the start of the damage the next batch is searched. Any bytes can look like the header of a batch. Limiting
 /// the search, and the size of the batches that are read to check them, keeps the time proportional to the size of the file.
 pub const NEAR_BYTES: usize = 16 << 10;
-
-/// Damaged bytes that a call has skipped.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// How many rows the call returns before the damage.
-    pub rows: usize,
-    pub damage: Damage,
-    /// Position of the batch that follows.
-    pub end_position: i64,
-    /// The offset after the previous batches.
-    pub offset: i64,
-    /// First offset of the batch that follows.
-    pub next_offset: i64,
-}
 
 /// What is known of a file while its damage is skipped.
 pub struct Skipper {
