@@ -53,9 +53,11 @@ INNER_LAYERS = {
     ),
     "logdir": (
         *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
+        "options",
         *("directory_state", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "position", "scan", "live_directory", "internal_tables"),
-        *("live_logdir", "followed_logdir", "listing_ahead", "logdir", "selected_partitions"),
+        *("live_logdir", "followed_logdir", "listing_ahead", "partition_logs", "logdir"),
+        "selected_partitions",
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
     ),
 }
@@ -101,6 +103,7 @@ READING = (
     *(
         "logdir/internal_tables.py",
         "logdir/logdir.py",
+        "logdir/partition_logs.py",
         "logdir/remote_join.py",
         "logdir/remote_logs.py",
         "logdir/remote_storage.py",

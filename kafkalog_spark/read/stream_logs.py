@@ -13,6 +13,7 @@ from kafkalog_spark.read.offsets import OffsetRange
 from kafkalog_spark.read.plan import partitions_to_read
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.storage import Storages
 
@@ -60,8 +61,7 @@ class StreamLogs:
         """
         self._options = options
         with session_settings_note(options.paths, options.storage_options):
-            self._log_dir = LiveLogDir(
-                options.paths,
+            log_dir_options = LogDirOptions(
                 include_deleted=options.include_deleted,
                 high_watermark=options.high_watermark,
                 max_batch_bytes=options.max_batch_bytes,
@@ -69,6 +69,7 @@ class StreamLogs:
                 storages=Storages(options.storage_options),
                 remote=RemoteStorage.of(**options.remote),
             )
+            self._log_dir = LiveLogDir(options.paths, log_dir_options)
         self.logs: dict[TopicPartition, AnyLiveLog] = {}
         self.replacements: dict[TopicPartition, Replacement] = {}
         self.identities = dict(identities)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.log_state import LogState
     from native_log.logdir.directory_state import DirectoryState
-from native_log.logdir.discovery import Discovery, PartitionDir
+    from native_log.logdir.discovery import Discovery, PartitionDir
 
 logger = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.errors import UnknownTopicOrPartitionError
@@ -14,12 +15,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.arguments import HighWatermark, IsolationLevel
+    from native_log.arguments import IsolationLevel, Replicas
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.remote_storage import RemoteStorage
-    from native_log.storage import Storages
+    from native_log.logdir.options import LogDirOptions
 
 logger = logging.getLogger(__name__)
 
@@ -29,21 +29,11 @@ def follow_partition(
     start_offset: int | None,
     isolation_level: IsolationLevel,
     options: ReadArguments,
-    *,
-    high_watermark: HighWatermark,
-    max_batch_bytes: int,
-    storages: Storages,
-    remote: RemoteStorage | None = None,
+    log_dir_options: LogDirOptions,
 ) -> FollowedLogDir:
     """Follow one partition: see PartitionLog.follow. Several copies are merged."""
-    log_dir = LiveLogDir(
-        [copy.path for copy in copies],
-        high_watermark=high_watermark,
-        max_batch_bytes=max_batch_bytes,
-        replicas="merge" if len(copies) > 1 else "longest",
-        storages=storages,
-        remote=remote,
-    )
+    replicas: Replicas = "merge" if len(copies) > 1 else "longest"
+    log_dir = LiveLogDir([copy.path for copy in copies], replace(log_dir_options, replicas=replicas))
     starts = {} if start_offset is None else {copies[0].key: start_offset}
     return FollowedLogDir(log_dir, lambda _topic, _partition: True, starts, isolation_level, options)
 

@@ -6,9 +6,8 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from native_log.arguments import HighWatermark, Replicas
 from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
@@ -25,11 +24,11 @@ from native_log.logdir.catalog import (
 from native_log.logdir.discovery import find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.wildcards import expand_wildcards
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.storage import LOCAL, Storages, file_version, path_of
+from native_log.storage import LOCAL, file_version, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.logdir.remote_logs import RemoteLogs
-    from native_log.logdir.remote_storage import RemoteStorage
     from native_log.storage import FileVersion
 
 
@@ -112,39 +110,25 @@ class LiveLogDir:
     def __init__(
         self,
         paths: PathLike | Iterable[PathLike],
+        options: LogDirOptions | None = None,
         *,
-        include_deleted: bool = False,
-        high_watermark: HighWatermark = "auto",
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        replicas: Replicas = "longest",
-        storages: Storages | None = None,
-        remote: RemoteStorage | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Find the partitions.
 
         Args:
-            paths, include_deleted, high_watermark, max_batch_bytes, replicas: see LogDir.
-            storages: have the paths; None: URLs are read with the credentials of the environment.
-            remote: remote storage with the older part of the logs.
+            paths: see LogDir.
+            options: how they are read; by default as by LogDir.
             now_ns: the clock, in epoch ns.
 
         Raises:
-            FileNotFoundError, PermissionError, NotALogDirError, ValueError, TypeError: see LogDir.
+            FileNotFoundError, PermissionError, NotALogDirError, TypeError: see LogDir.
         """
-        if replicas not in get_args(Replicas):
-            raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
-        if high_watermark not in get_args(HighWatermark):
-            raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self._storages = storages or Storages(None)
+        self._options = options = LogDirOptions() if options is None else options
+        self._storages = options.storages
         self.paths = expand_wildcards(readable_paths(paths), self._storages)
-        self._remote = remote
         self._remote_logs: RemoteLogs | None = None
         """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""
-        self._include_deleted = include_deleted
-        self._high_watermark = high_watermark
-        self._max_batch_bytes = max_batch_bytes
-        self._is_merging = replicas == "merge"
         self._now_ns = now_ns
         self._versions: dict[Path, FileVersion | None] = {}
         self._given: dict[Path, Discovery] = {}
@@ -264,9 +248,9 @@ class LiveLogDir:
 
     def _checkpoints(self, partition: PartitionDir, state: DirectoryState) -> PartitionCheckpoints:
         # An unfinished write limits a copy, but not a merged log.
-        if self._is_merging and state.unfinished is not None:
+        if self._options.is_merging and state.unfinished is not None:
             state = replace(state, unfinished=None)
-        return state.partition_checkpoints(partition, self._high_watermark)
+        return state.partition_checkpoints(partition, self._options.high_watermark)
 
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether their partitions changed."""
@@ -299,10 +283,10 @@ class LiveLogDir:
         states = {path: directory.state for path, directory in self._directories.items()}
         before = self._catalog.found.candidates
         found = PartitionCandidates.of(
-            self._discoveries.values(), states, include_deleted=self._include_deleted
+            self._discoveries.values(), states, include_deleted=self._options.include_deleted
         )
         self._catalog = replace(self._catalog, found=found)
-        copies = self._copies_to_merge() if self._is_merging else self._longest_copies(before)
+        copies = self._copies_to_merge() if self._options.is_merging else self._longest_copies(before)
         if copies == self._copies:
             return
         self._copies = copies
@@ -312,7 +296,7 @@ class LiveLogDir:
         for key, opened in list(self._logs.items()):
             if key not in copies:
                 del self._logs[key]
-            elif self._is_merging:
+            elif self._options.is_merging:
                 known = {copy.partition.path: copy for copy in opened.copies}
                 opened.copies = self._open_copies(copies[key], known)
             else:
@@ -344,9 +328,9 @@ class LiveLogDir:
 
     def _open(self, key: PartitionKey) -> _OpenLog:
         join = None
-        if self._remote is not None and is_tiered(self._copies[key][0]):
+        if self._options.remote is not None and is_tiered(self._copies[key][0]):
             join = partial(self._join, self._copies[key][0])
-        if not self._is_merging:
+        if not self._options.is_merging:
             copy = self._open_live(self._copies[key][0])
             return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
         copies = self._open_copies(self._copies[key], {})
@@ -356,10 +340,10 @@ class LiveLogDir:
 
     def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
         """Join a log with remote storage, of which is listed what each refresh needs."""
-        assert self._remote is not None
+        assert self._options.remote is not None
         if self._remote_logs is None:
             folders = [self._storages.folder(path) for path in self._directories]
-            self._remote_logs = self._remote.find_logs(folders, self._storages.options)
+            self._remote_logs = self._options.remote.find_logs(folders, self._storages.options)
         gaps = gaps_of([self._known_topics().facts(partition)])
         return self._remote_logs.join(log, gaps) if self._remote_logs.has(partition) else None
 
@@ -390,7 +374,7 @@ class LiveLogDir:
         state = directory.state
         checkpoints = self._checkpoints(partition, state)
         source = DirectorySource(
-            str(partition.path), *partition.key, checkpoints, self._max_batch_bytes, partition.storage
+            str(partition.path), *partition.key, checkpoints, self._options.max_batch_bytes, partition.storage
         )
         log = LiveLog(source, now_ns=self._now_ns)
         if directory.refresh_unfinished():
@@ -400,5 +384,5 @@ class LiveLogDir:
 
     def _open_copy(self, partition: PartitionDir) -> LogState | None:
         state = self._directories[partition.path.parent].state
-        checkpoints = state.partition_checkpoints(partition, self._high_watermark)
-        return open_copy_of(partition, checkpoints, self._max_batch_bytes)
+        checkpoints = state.partition_checkpoints(partition, self._options.high_watermark)
+        return open_copy_of(partition, checkpoints, self._options.max_batch_bytes)

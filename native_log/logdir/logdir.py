@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import errno
 import logging
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
 from native_log.checkpoints.names import PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
-from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
-from native_log.errors import (
-    EmptyLogDirError,
-    KafkaLogError,
-    TopicExistsError,
-)
-from native_log.log import PartitionCheckpoints, PartitionLog
-from native_log.log.listing import list_log
+from native_log.errors import EmptyLogDirError, KafkaLogError, TopicExistsError
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
-from native_log.log.ordinary_listing import list_ahead
 from native_log.log.reading.columns import check_mode, record_schema
-from native_log.log.sources.directory import DirectorySource
-from native_log.log.unbounded_range import UnboundedRange
-from native_log.logdir.catalog import (
-    Catalog,
-    PartitionCandidates,
-    PartitionKey,
-    copies_among,
-    open_copy_of,
-)
+from native_log.logdir.catalog import Catalog, PartitionCandidates, PartitionKey, copies_among
 from native_log.logdir.create import (
     assign_log_dirs,
     check_topic,
@@ -44,19 +25,19 @@ from native_log.logdir.create import (
 )
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths, readable_paths
-from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
+from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
-from native_log.logdir.known_topics import KnownTopics, gaps_of
-from native_log.logdir.listing_ahead import listed_ahead
+from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
+from native_log.logdir.partition_logs import PartitionLogs
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.logdir.wildcards import expand_wildcards
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
-from native_log.storage import LOCAL, Storages
-from native_log.system import no_garbage_collection
+from native_log.storage import Storages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,25 +48,19 @@ if TYPE_CHECKING:
 
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
-    from native_log.log.log_state import LogState
-    from native_log.log.ordinary_listing import OrdinaryLog
-    from native_log.log.partition_log import FollowInDirectory
+    from native_log.log import PartitionCheckpoints, PartitionLog
     from native_log.log.problems import Problem
     from native_log.log.reading.log_scan import LogScan
     from native_log.log.reading.options import ReadArguments
-    from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.detection import RemoteLayout
+    from native_log.log.unbounded_range import UnboundedRange
     from native_log.logdir.position import Position
-    from native_log.logdir.remote_logs import RemoteLogs
     from native_log.policies import Gaps, TopicFacts
     from native_log.storage import Storage, StorageOptions, StorageOptionsLike
 
 logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=PartitionKey)
-
-_OPENING_THREADS = 64
-"""How many logs at URLs are opened at a time."""
 
 
 class LogDir(InternalTables):
@@ -152,51 +127,55 @@ class LogDir(InternalTables):
         remote_keys: PathLike | None = None,
         remote_metadata: PathLike | Iterable[PathLike] | None = None,
     ) -> None:
-        if replicas not in get_args(Replicas):
-            raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
-        if high_watermark not in get_args(HighWatermark):
-            raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self._remote_storage = remote_storage = RemoteStorage.parse(
+        remote_storage = RemoteStorage.parse(
             remote, remote_layout, remote_prefix, remote_keys, remote_metadata
         )
-        self._storages = Storages(storage_options, storage)
-        self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), self._storages)
-        self._are_paths_local = self._storages.are_local(self.paths)
-        folder = self._storages.folder
-        self._replicas: Replicas = replicas
-        self._include_deleted = include_deleted
-        self._high_watermark = high_watermark
-        self._max_batch_bytes = max_batch_bytes
-        self._written: set[PartitionLog] = set()
-        # Before any log is opened: see DirectoryState.read.
-        self._directories: dict[Path, DirectoryState] = {}
-        self._known_topics = KnownTopics(self._directories)
-        self._created_configs: dict[str, dict[str, object]] = {}
+        storages = Storages(storage_options, storage)
+        self._options = LogDirOptions(
+            include_deleted=include_deleted,
+            high_watermark=high_watermark,
+            max_batch_bytes=max_batch_bytes,
+            replicas=replicas,
+            storages=storages,
+            remote=remote_storage,
+        )
         self._is_remote_alone = path is None
+        self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), storages)
+        self._are_paths_local = storages.are_local(self.paths)
         given = () if self._is_remote_alone else self.paths
-        discoveries = [find_partitions(location, storage=folder(location).storage) for location in given]
-        log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
-        remote_starts = RemoteStarts(map(folder, log_dirs))
-        self._remote: RemoteLogs | None = None
+        discoveries = [find_partitions(at, storage=storages.folder(at).storage) for at in given]
+        log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
+        remote_starts = RemoteStarts(map(storages.folder, log_dirs))
+        remote_logs = None
         if remote_storage is not None:
-            self._remote = remote_storage.find_logs(list(map(folder, log_dirs)), self.storage_options)
+            remote_logs = remote_storage.find_logs(list(map(storages.folder, log_dirs)), storages.options)
             if self._is_remote_alone:
-                discoveries = self._remote.discover()
-                log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
-        for log_dir in log_dirs:
-            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts, folder(log_dir).storage)
+                discoveries = remote_logs.discover()
+                log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
+        self._remote = remote_logs
+        # Before any log is opened: see DirectoryState.read.
+        self._directories = {
+            path: DirectoryState.read(path, remote_starts, storages.folder(path).storage) for path in log_dirs
+        }
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
+        self._known_topics = KnownTopics(self._directories)
+        self._logs = PartitionLogs(
+            self._options,
+            self._directories,
+            self._known_topics,
+            remote_logs,
+            is_remote_alone=self._is_remote_alone,
+        )
         self._copies: dict[PartitionKey, list[PartitionDir]] = {}
-        self._joined: dict[PartitionKey, JoinedSource] = {}
-        if replicas == "merge":
+        if self._options.is_merging:
             candidates = found.candidates
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
             partitions = {key: copies[0] for key, copies in self._copies.items()}
         else:
-            partitions = found.choose(self._open_copy)
+            partitions = found.choose(self._logs.try_to_open)
         self._catalog = Catalog(self.paths, found, partitions)
 
     @classmethod
@@ -269,7 +248,7 @@ class LogDir(InternalTables):
         read = {**self._catalog.partitions, **{directory.key: directory for directory in created}}
         self._catalog = replace(self._catalog, partitions=dict(sorted(read.items())))
         if config:
-            self._created_configs[topic] = dict(config)
+            self._logs.configure(topic, config)
             logger.warning(
                 "%s: the configuration of the new topic %s is not stored, and applies only to writes by this "
                 "LogDir; pass it to LogDir.partition later, and set it in the broker's cluster",
@@ -280,13 +259,7 @@ class LogDir(InternalTables):
 
     def close(self) -> None:
         """Close all logs that were opened by this object and appended to (see PartitionLog.close)."""
-        with ExitStack() as stack:  # closes all of them, even if one fails
-            for log in list(self._written):
-                stack.callback(log.close)
-
-    def keep(self, log: PartitionLog, *, is_written: bool) -> None:
-        """Keep a log alive from its first append until it is closed. PartitionLog calls this."""
-        (self._written.add if is_written else self._written.discard)(log)
+        self._logs.close()
 
     def __enter__(self) -> LogDir:
         return self
@@ -297,17 +270,10 @@ class LogDir(InternalTables):
     def __repr__(self) -> str:
         return f"LogDir({', '.join(repr(str(path)) for path in self.paths)})"
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state without open logs, which only this process can use."""
-        return {name: value for name, value in self.__dict__.items() if name != "_written"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _written=set())
-
     @property
     def storage_options(self) -> StorageOptions:
         """The settings for paths that are URLs."""
-        return self._storages.options
+        return self._options.storages.options
 
     @property
     def directories(self) -> tuple[DirectoryState, ...]:
@@ -371,53 +337,20 @@ class LogDir(InternalTables):
         """
         text("topic", topic)
         partition = integer("partition", partition)
-        directory = self._chosen((topic, partition))
-        if len(self._copies.get(directory.key, ())) > 1:
-            return self._open_merged(directory.key)
-        if self._remote is not None and self._remote.has(directory):
-            return self._open_joined(self._remote, directory, config)
-        return self._open_owned(directory, config)
+        return self._logs.open_log(self.copies(topic, partition), config)
 
-    def _open_owned(
-        self,
-        directory: PartitionDir,
-        config: Mapping[str, object] | None = None,
-        listed: OrdinaryLog | None = None,
-    ) -> PartitionLog:
-        return self._open(directory, config, listed).owned_by(self)
-
-    @no_garbage_collection()
     def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]:
-        """Open the logs of several partitions, by (topic, partition). Raises as `partition`.
-
-        Many threads open those at URLs, because they mostly wait for requests. Adjacent folders are listed
-        together first.
-        """
-        rest = list(keys)
-        if self._are_paths_local:
-            return {key: open_log() for key, open_log in zip(rest, self.openers(rest), strict=True)}
-        if len(rest) < 3:
-            return {key: self.partition(*key) for key in rest}
-        # The first one reads what all of them need, such as the metadata of remote storage.
-        opened: dict[PartitionKey, PartitionLog] = {rest[0]: self.partition(*rest[0])}
-        with ThreadPoolExecutor(_OPENING_THREADS) as threads:
-            for group in listed_ahead(map(self._chosen, rest[1:])):
-                members = [directory.key for directory in group]
-                opened |= zip(members, threads.map(lambda key: self.partition(*key), members), strict=True)
-        return {key: opened[key] for key in rest}
+        """Open the logs of several partitions, by (topic, partition). Raises as `partition`."""
+        wanted = list(keys)
+        logs = self._logs.open_logs([self.copies(*key) for key in wanted])
+        return dict(zip(wanted, logs, strict=True))
 
     def openers(self, keys: Iterable[Key]) -> Iterator[Callable[[], PartitionLog]]:
         """Yield a function for each of several partitions that opens its log. It raises as `partition`.
 
         While the caller works on a log, a thread lists the directories of the next ones.
         """
-        chosen = [self._chosen(key) for key in keys]
-        if not self.is_local or self._replicas == "merge":
-            yield from (partial(self.partition, *directory.key) for directory in chosen)
-            return
-        paths = [str(directory.path) for directory in chosen]
-        for directory, listed in zip(chosen, list_ahead(paths, self._max_batch_bytes), strict=True):
-            yield partial(self._open_owned, directory, listed=listed)
+        return self._logs.openers([self.copies(*key) for key in keys])
 
     def unbounded_ranges(self, keys: Iterable[Key]) -> dict[Key, UnboundedRange] | None:
         """Return the records of whole logs at URLs. Their folders are listed, and no segment is read.
@@ -431,26 +364,9 @@ class LogDir(InternalTables):
 
         Raises: as `partition`.
         """
-        if self._are_paths_local or self._remote is not None or self._replicas == "merge":
-            return None
         wanted = list(keys)
-        if wanted:
-            self.checkpoints(self._chosen(wanted[0]))  # reads what all of them need, before the threads do
-        ranges: dict[PartitionKey, UnboundedRange] = {}
-        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # not every folder can be listed ahead
-            for group in listed_ahead(map(self._chosen, wanted)):
-                for directory, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
-                    if found is None:
-                        return None
-                    if found.slices:
-                        ranges[directory.key] = found
-        return {key: ranges[key] for key in wanted if key in ranges}
-
-    def _unbounded_range(self, directory: PartitionDir) -> UnboundedRange | None:
-        if directory.storage is LOCAL or self._directories[directory.path.parent].unfinished:
-            return None
-        source = self._source(directory)
-        return UnboundedRange.of(source, list_log(source.folder, self._max_batch_bytes))
+        ranges = self._logs.unbounded_ranges(self._chosen(key) for key in wanted)
+        return None if ranges is None else {key: ranges[key] for key in wanted if key in ranges}
 
     def _chosen(self, key: PartitionKey) -> PartitionDir:
         """Return the directory that is read for a partition. Raises UnknownTopicOrPartitionError."""
@@ -458,16 +374,6 @@ class LogDir(InternalTables):
             return self._catalog.partitions[key]
         except KeyError:
             raise self._catalog.unknown(*key) from None
-
-    def _source(self, directory: PartitionDir) -> DirectorySource:
-        """Return the log in a directory, with its present checkpoints."""
-        return DirectorySource(
-            str(directory.path),
-            *directory.key,
-            self.checkpoints(directory),
-            self._max_batch_bytes,
-            directory.storage,
-        )
 
     def scan(
         self,
@@ -539,9 +445,8 @@ class LogDir(InternalTables):
 
         Raises UnknownTopicOrPartitionError.
         """
-        if (topic, partition) not in self._catalog.partitions:
-            raise self._catalog.unknown(topic, partition)
-        return self._copies.get((topic, partition)) or [self._catalog.partitions[topic, partition]]
+        chosen = self._chosen((topic, partition))
+        return self._copies.get(chosen.key) or [chosen]
 
     def all_copies(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
         """Return all directories that contain the given partitions, also those that are not read.
@@ -563,123 +468,29 @@ class LogDir(InternalTables):
         end of the log.
         """
         end, saved = log.high_watermark, log.checkpointed_high_watermark
-        if saved is None or self._high_watermark == "ignore":
+        if saved is None or self._options.high_watermark == "ignore":
             return end
         return max(log.local_log_start_offset, min(saved, end))
 
     def explain_gaps(self, topic: str, partition: int) -> Gaps:
         """Return whether compaction explains offsets that no batch of a partition's copies has."""
-        return gaps_of(map(self.topic_facts, self.copies(topic, partition)))
+        return self._logs.explain_gaps(self.copies(topic, partition))
 
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
         """Open the log in one of `copies` or `all_copies`, with its remote segments.
 
         Raises KafkaLogError, OSError.
         """
-        if self._remote is not None and self._remote.has(directory):
-            return self._open_joined(self._remote, directory, None)
-        return self._open(directory)
+        return self._logs.open_copy(directory)
 
     def remote_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield where objects in remote storage and its metadata contradict each other."""
         if self._remote is not None and self._remote.has(directory):
             yield from self._remote.problems(directory, read_topic_id(directory.folder))
 
-    def _open_merged(self, key: PartitionKey) -> PartitionLog:
-        from native_log.log.replicas.merge import merge
-
-        source = self._joined.get(key)
-        if source is None:
-            logs: list[LogState] = []
-            ends: list[int | None] = []
-            for directory in self._copies[key]:
-                try:
-                    log, end = self._open_for_merge(directory)
-                except KafkaLogError as error:
-                    logger.warning("%s; this copy is not merged", error)
-                    continue
-                logs.append(log)
-                ends.append(end)
-            if not logs:
-                return self._open(self._copies[key][0])  # raises its error
-            gaps = self.explain_gaps(*key)
-            source = merge(logs, ends, gaps)
-            if self._remote is not None and self._remote.has(self._copies[key][0]):
-                source = self._remote.join(source.open(), gaps) or source
-            self._joined[key] = source
-        merged = PartitionLog(source.open())
-        return merged.followed_by(self._follower(self._copies[key]))
-
-    def _open_joined(
-        self, remote: RemoteLogs, directory: PartitionDir, config: Mapping[str, object] | None
-    ) -> PartitionLog:
-        """Open a log that has segments in remote storage."""
-        source = self._joined.get(directory.key)
-        if source is None:
-            gaps = self.explain_gaps(*directory.key)
-            if self._is_remote_alone:
-                source = remote.join_alone(directory, self._max_batch_bytes, gaps)
-            else:
-                log = self._open(directory, config)
-                source = remote.join(log.state, gaps)
-                if source is None:
-                    return log.owned_by(self)
-            self._joined[directory.key] = source
-        joined = PartitionLog(source.open())
-        return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))
-
-    def _open(
-        self,
-        directory: PartitionDir,
-        config: Mapping[str, object] | None = None,
-        listed: OrdinaryLog | None = None,
-    ) -> PartitionLog:
-        if config:
-            LogConfig.parse(config)  # check it now; it is used at the first append
-        created = self._created_configs.get(directory.topic, {})
-        settings = partial(self._known_topics.settings, directory, created, config or {})
-        log_dir = directory.path.parent
-
-        def open_log(listed: OrdinaryLog | None = None) -> PartitionLog:
-            source = self._source(directory)
-            log = PartitionLog(source.open(listed), settings)
-            return log.followed_by(self._follower([directory]))
-
-        log = open_log(listed)
-        state = self._directories[log_dir]
-        if state.unfinished is None and state.folder.has(WRITE_INTENT):
-            # A commit began after the state was read: the log may contain only a part of the write.
-            self._directories[log_dir] = replace(state, unfinished=WriteIntent.read(state.folder))
-            log = open_log()
-        return log
-
-    def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
-        """Return the function that follows a partition with its copies."""
-        return partial(
-            follow_partition,
-            copies,
-            high_watermark=self._high_watermark,
-            max_batch_bytes=self._max_batch_bytes,
-            storages=self._storages,
-            remote=self._remote_storage,
-        )
-
-    def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
-        """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
-        log = self._open(directory).state
-        state = self._directories[directory.path.parent]
-        end = None if state.unfinished is None else state.unfinished.log_end_offset(directory.path.name)
-        if end is None:
-            return log, None
-        # The unfinished write limits this copy, but not the merged log.
-        checkpoints = replace(state, unfinished=None).partition_checkpoints(directory, self._high_watermark)
-        source = replace(self._source(directory), checkpoints=checkpoints)
-        return source.open(), end
-
     def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
         """Return the checkpoints of one of `partitions()`. No file is opened."""
-        state = self._directories[directory.path.parent]
-        return state.partition_checkpoints(directory, self._high_watermark)
+        return self._logs.checkpoints(directory)
 
     def follow(
         self,
@@ -747,15 +558,7 @@ class LogDir(InternalTables):
                 "directories first",
                 path=", ".join(map(str, self.paths)),
             )
-        return LiveLogDir(
-            self.paths,
-            include_deleted=self._include_deleted,
-            high_watermark=self._high_watermark,
-            max_batch_bytes=self._max_batch_bytes,
-            replicas=self._replicas,
-            storages=self._storages,
-            remote=self._remote_storage,
-        )
+        return LiveLogDir(self.paths, self._options)
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:
         """Return what is known about the topic configuration of one of `partitions()`."""
@@ -791,9 +594,6 @@ class LogDir(InternalTables):
             if directory.topic not in ids and (topic_id := read_topic_id(directory.folder)) is not None:
                 ids[directory.topic] = topic_id
         return {**self._known_topics.topic_ids(), **ids}
-
-    def _open_copy(self, directory: PartitionDir) -> LogState | None:
-        return open_copy_of(directory, self.checkpoints(directory), self._max_batch_bytes)
 
     def _warn_of_several_clusters(self) -> None:
         properties = [state.meta_properties for state in self.directories if state.meta_properties]

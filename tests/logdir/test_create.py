@@ -316,8 +316,8 @@ def test_a_log_dir_keeps_the_logs_that_it_must_close(tmp_path: Path) -> None:
             for number in (0, 1):
                 logs.partition("t", number).append(RECORD)
             gc.collect()
-            assert len(logs._written) == 2
-    assert not logs._written
+            assert len(logs._logs._written) == 2
+    assert not logs._logs._written
     assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
 
 

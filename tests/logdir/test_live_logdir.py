@@ -20,6 +20,7 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.checkpoints.write_intent import WRITE_INTENT, PartitionBackup, WriteIntent
 from native_log.logdir import discovery, live_directory, live_logdir
 from native_log.logdir.live_logdir import LiveLogDir, LogDirChange
+from native_log.logdir.options import LogDirOptions
 from native_log.segment.files import file_name
 from tests.builders.batches import batch
 from tests.builders.logs import write_log
@@ -34,7 +35,8 @@ NOTHING = LogDirChange()
 
 def settled(*paths: Path, **arguments: object) -> LiveLogDir:
     """Return a live log directory for whose clock all changes were long ago, with all logs opened."""
-    live = LiveLogDir(paths, now_ns=lambda: time.time_ns() + DAY_NS, **arguments)  # type: ignore[arg-type]
+    options = LogDirOptions(**arguments)  # type: ignore[arg-type]
+    live = LiveLogDir(paths, options, now_ns=lambda: time.time_ns() + DAY_NS)
     for partition in live.partitions():
         live.partition(*partition.key)
     live.refresh()
@@ -245,7 +247,7 @@ class TestCheckpoints:
 
     def test_an_unknown_high_watermark_is_rejected(self, root: Path) -> None:
         with pytest.raises(ValueError, match="expected auto, ignore or checkpoint"):
-            LiveLogDir(root, high_watermark="all")  # type: ignore[arg-type]
+            LiveLogDir(root, LogDirOptions(high_watermark="all"))  # type: ignore[arg-type]
 
     def test_checkpoints_are_read_before_logs(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """So a high watermark is never that of records that were not live in the log."""

@@ -15,6 +15,7 @@ from native_log import LogDir, LogTruncatedError
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
 from native_log.segment.files import file_name
 from tests.builders.copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
 
@@ -56,7 +57,7 @@ class Reader:
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
-        self.live = LiveLogDir(paths, replicas="merge")
+        self.live = LiveLogDir(paths, LogDirOptions(replicas="merge"))
         self.read: list[tuple[int, bytes]] = []
         self.live.partition(*KEY)
 

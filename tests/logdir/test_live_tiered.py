@@ -11,6 +11,7 @@ import pytest
 from native_log import KafkaLogError, LogDir
 from native_log.log.live.live_tiered_log import LiveTieredLog
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_storage import RemoteStorage
 from tests.builders.golden_tiered import READABLE, TieredPartition, tiered
 from tests.contents import offsets
@@ -22,7 +23,7 @@ PARTITIONS = [partition for partition in READABLE if partition.layout != "pinter
 
 
 def live(partition: TieredPartition) -> LiveLogDir:
-    return LiveLogDir(partition.folder / "data", remote=RemoteStorage.of(**partition.remote))
+    return LiveLogDir(partition.folder / "data", LogDirOptions(remote=RemoteStorage.of(**partition.remote)))
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)

@@ -11,6 +11,7 @@ from obstore.store import S3Store
 
 from native_log import LogDir
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
 from native_log.storage import Storages
 from tests.builders.copies import batches, rows_of, write_copy
 from tests.contents import offsets
@@ -74,7 +75,7 @@ def storages(s3: S3Server) -> Storages:
 
 def test_growth_and_rolls(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE[:4])
-    log_dir = LiveLogDir(bucket.url, storages=storages)
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
     log = log_dir.partition(*KEY)
     assert log.log.log_end_offset == 12
     assert log_dir.refresh().logs == {}
@@ -89,14 +90,14 @@ def test_growth_and_rolls(bucket: Bucket, storages: Storages) -> None:
 
 def test_a_range_is_read_after_the_log_has_grown(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE[:10])
-    located = LiveLogDir(bucket.url, storages=storages).partition(*KEY).log.range()
+    located = LiveLogDir(bucket.url, LogDirOptions(storages=storages)).partition(*KEY).log.range()
     bucket.write(WHOLE[:20], [45])
     assert offsets(located.read(["offset"])) == [offset for offset, _ in rows_of(WHOLE[:10])]
 
 
 def test_truncation_and_other_records(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE[:20])
-    log_dir = LiveLogDir(bucket.url, storages=storages)
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
     log = log_dir.partition(*KEY)
     bucket.write(WHOLE[:10])
     assert log_dir.refresh().logs[KEY].truncated_to == 30
@@ -105,7 +106,7 @@ def test_truncation_and_other_records(bucket: Bucket, storages: Storages) -> Non
 
 def test_deletion_of_old_segments(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE, [30, 60, 90])
-    log_dir = LiveLogDir(bucket.url, storages=storages)
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
     log = log_dir.partition(*KEY)
     for file in bucket.folder.glob("t-0/00000000000000000000.*"):
         file.unlink()
@@ -117,7 +118,7 @@ def test_deletion_of_old_segments(bucket: Bucket, storages: Storages) -> None:
 
 def test_a_topic_that_is_created_again(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE[:20], topic_id="hWsrRk9KT1ebWbDgoM5wZQ")
-    log_dir = LiveLogDir(bucket.url, storages=storages)
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
     log_dir.partition(*KEY)
     bucket.write(WHOLE[:25], topic_id="e1iVJKhJQp-1oy3sm9qX9w")
     assert log_dir.refresh().logs[KEY].is_recreated
@@ -125,7 +126,7 @@ def test_a_topic_that_is_created_again(bucket: Bucket, storages: Storages) -> No
 
 def test_partitions_that_appear_and_disappear(bucket: Bucket, storages: Storages) -> None:
     bucket.write(WHOLE[:20])
-    log_dir = LiveLogDir(bucket.url, storages=storages)
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
     log_dir.partition(*KEY)
     shutil.copytree(bucket.folder / "t-0", bucket.folder / "t-1")
     bucket.sync()
@@ -143,7 +144,7 @@ def test_checkpoints(bucket: Bucket, storages: Storages) -> None:
     checkpoint = bucket.folder / "replication-offset-checkpoint"
     checkpoint.write_text("0\n1\nt 0 12\n")
     bucket.write(WHOLE[:20])
-    log_dir = LiveLogDir(bucket.url, storages=storages, high_watermark="checkpoint")
+    log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages, high_watermark="checkpoint"))
     log = log_dir.partition(*KEY)
     assert log.log.high_watermark == 12
     checkpoint.write_text("0\n1\nt 0 24\n")

@@ -1,0 +1,288 @@
+"""Open the logs of partitions: each from one directory, from merged copies, or joined with remote storage."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
+from native_log.config import LogConfig
+from native_log.errors import KafkaLogError
+from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.listing import list_log
+from native_log.log.ordinary_listing import list_ahead
+from native_log.log.sources.directory import DirectorySource
+from native_log.log.unbounded_range import UnboundedRange
+from native_log.logdir.catalog import open_copy_of
+from native_log.logdir.followed_logdir import follow_partition
+from native_log.logdir.known_topics import gaps_of
+from native_log.logdir.listing_ahead import listed_ahead
+from native_log.storage import LOCAL
+from native_log.system import no_garbage_collection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from native_log.log.log_state import LogState
+    from native_log.log.ordinary_listing import OrdinaryLog
+    from native_log.log.partition_log import FollowInDirectory
+    from native_log.log.sources.joined import JoinedSource
+    from native_log.logdir.catalog import PartitionKey
+    from native_log.logdir.directory_state import DirectoryState
+    from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.known_topics import KnownTopics
+    from native_log.logdir.options import LogDirOptions
+    from native_log.logdir.remote_logs import RemoteLogs
+    from native_log.policies import Gaps
+
+logger = logging.getLogger(__name__)
+
+_OPENING_THREADS = 64
+"""How many logs at URLs are opened at a time."""
+
+
+class PartitionLogs:
+    """Opens logs, and keeps those alive that are appended to.
+
+    A partition is given by its copies: the directories that are read as one log, usually one.
+    """
+
+    def __init__(
+        self,
+        options: LogDirOptions,
+        states: dict[Path, DirectoryState],
+        known_topics: KnownTopics,
+        remote: RemoteLogs | None,
+        *,
+        is_remote_alone: bool,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            states: the states of all log directories, by path. Changed in place if a write has begun since.
+            known_topics: the stored settings of topics.
+            remote: the logs in remote storage.
+            is_remote_alone: whether there are no log directories beside `remote`.
+        """
+        self._options = options
+        self._states = states
+        self._known_topics = known_topics
+        self._remote = remote
+        self._is_remote_alone = is_remote_alone
+        self._is_local = options.storages.are_local(states)
+        self._created_configs: dict[str, Mapping[str, object]] = {}
+        self._joined: dict[PartitionKey, JoinedSource] = {}
+        self._written: set[PartitionLog] = set()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without open logs, which only this process can use."""
+        return {name: value for name, value in self.__dict__.items() if name != "_written"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _written=set())
+
+    def keep(self, log: PartitionLog, *, is_written: bool) -> None:
+        """Keep a log alive from its first append until it is closed. PartitionLog calls this."""
+        (self._written.add if is_written else self._written.discard)(log)
+
+    def close(self) -> None:
+        """Close all logs that were appended to."""
+        with ExitStack() as stack:  # closes all of them, even if one fails
+            for log in list(self._written):
+                stack.callback(log.close)
+
+    def configure(self, topic: str, config: Mapping[str, object]) -> None:
+        """Apply settings to appends to a topic. They override stored ones."""
+        self._created_configs[topic] = dict(config)
+
+    def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
+        """Return the checkpoints of a partition directory. No file is opened."""
+        return self._state(directory).partition_checkpoints(directory, self._options.high_watermark)
+
+    def open_log(
+        self, copies: Sequence[PartitionDir], config: Mapping[str, object] | None = None
+    ) -> PartitionLog:
+        """Open the log of a partition: see LogDir.partition."""
+        if len(copies) > 1:
+            return self._open_merged(copies)
+        return self._open_joined(copies[0], config) or self._open_owned(copies[0], config)
+
+    @no_garbage_collection()
+    def open_logs(self, partitions: Sequence[Sequence[PartitionDir]]) -> list[PartitionLog]:
+        """Open the logs of several partitions.
+
+        Many threads open those at URLs, because they mostly wait for requests. Adjacent folders are listed
+        together first.
+        """
+        if self._is_local:
+            return [open_log() for open_log in self.openers(partitions)]
+        if len(partitions) < 3:
+            return [self.open_log(copies) for copies in partitions]
+        # The first one reads what all of them need, such as the metadata of remote storage.
+        first, *rest = partitions
+        opened = {first[0].key: self.open_log(first)}
+        by_key = {copies[0].key: copies for copies in rest}
+        with ThreadPoolExecutor(_OPENING_THREADS) as threads:
+            for group in listed_ahead(copies[0] for copies in rest):
+                keys = [directory.key for directory in group]
+                opened |= zip(keys, threads.map(lambda key: self.open_log(by_key[key]), keys), strict=True)
+        return [opened[copies[0].key] for copies in partitions]
+
+    def openers(self, partitions: Sequence[Sequence[PartitionDir]]) -> Iterator[Callable[[], PartitionLog]]:
+        """Yield a function for each of several partitions that opens its log.
+
+        While the caller works on a log, a thread lists the directories of the next ones.
+        """
+        if not self._is_local or self._remote is not None or self._options.is_merging:
+            yield from (partial(self.open_log, copies) for copies in partitions)
+            return
+        directories = [copies[0] for copies in partitions]
+        paths = [str(directory.path) for directory in directories]
+        listings = list_ahead(paths, self._options.max_batch_bytes)
+        for directory, listed in zip(directories, listings, strict=True):
+            yield partial(self._open_owned, directory, listed=listed)
+
+    def unbounded_ranges(
+        self, directories: Iterable[PartitionDir]
+    ) -> dict[PartitionKey, UnboundedRange] | None:
+        """Return the records of whole logs at URLs: see LogDir.unbounded_ranges."""
+        wanted = list(directories)
+        if self._is_local or self._remote is not None or self._options.is_merging:
+            return None
+        if wanted:
+            self.checkpoints(wanted[0])  # reads what all of them need, before the threads do
+        ranges: dict[PartitionKey, UnboundedRange] = {}
+        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # not every folder can be listed ahead
+            for group in listed_ahead(wanted):
+                for directory, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
+                    if found is None:
+                        return None
+                    if found.slices:
+                        ranges[directory.key] = found
+        return {directory.key: ranges[directory.key] for directory in wanted if directory.key in ranges}
+
+    def open_copy(self, directory: PartitionDir) -> PartitionLog:
+        """Open the log in one directory, with its remote segments. Raises KafkaLogError, OSError."""
+        return self._open_joined(directory, None) or self._open(directory)
+
+    def try_to_open(self, directory: PartitionDir) -> LogState | None:
+        """Open the log in one directory, without remote segments; None if it cannot be opened."""
+        return open_copy_of(directory, self.checkpoints(directory), self._options.max_batch_bytes)
+
+    def explain_gaps(self, copies: Iterable[PartitionDir]) -> Gaps:
+        """Return whether compaction explains offsets that no batch of the copies has."""
+        return gaps_of(map(self._known_topics.facts, copies))
+
+    def _state(self, directory: PartitionDir) -> DirectoryState:
+        return self._states[directory.path.parent]
+
+    def _source(self, directory: PartitionDir) -> DirectorySource:
+        """Return the log in a directory, with its present checkpoints."""
+        return DirectorySource(
+            str(directory.path),
+            *directory.key,
+            self.checkpoints(directory),
+            self._options.max_batch_bytes,
+            directory.storage,
+        )
+
+    def _unbounded_range(self, directory: PartitionDir) -> UnboundedRange | None:
+        if directory.storage is LOCAL or self._state(directory).unfinished:
+            return None
+        source = self._source(directory)
+        return UnboundedRange.of(source, list_log(source.folder, self._options.max_batch_bytes))
+
+    def _open_owned(
+        self,
+        directory: PartitionDir,
+        config: Mapping[str, object] | None = None,
+        listed: OrdinaryLog | None = None,
+    ) -> PartitionLog:
+        return self._open(directory, config, listed).owned_by(self)
+
+    def _open(
+        self,
+        directory: PartitionDir,
+        config: Mapping[str, object] | None = None,
+        listed: OrdinaryLog | None = None,
+    ) -> PartitionLog:
+        if config:
+            LogConfig.parse(config)  # check it now; it is used at the first append
+        created = self._created_configs.get(directory.topic, {})
+        settings = partial(self._known_topics.settings, directory, created, config or {})
+        source = self._source(directory)
+        log = PartitionLog(source.open(listed), settings)
+        state = self._state(directory)
+        if state.unfinished is None and state.folder.has(WRITE_INTENT):
+            # A commit began after the state was read: the log may contain only a part of the write.
+            self._states[state.path] = replace(state, unfinished=WriteIntent.read(state.folder))
+            source = self._source(directory)
+            log = PartitionLog(source.open(), settings)
+        return log.followed_by(self._follower([directory]))
+
+    def _open_joined(
+        self, directory: PartitionDir, config: Mapping[str, object] | None
+    ) -> PartitionLog | None:
+        """Open a log that has segments in remote storage; None if it has none."""
+        if self._remote is None or not self._remote.has(directory):
+            return None
+        source = self._joined.get(directory.key)
+        if source is None:
+            gaps = self.explain_gaps([directory])
+            if self._is_remote_alone:
+                source = self._remote.join_alone(directory, self._options.max_batch_bytes, gaps)
+            else:
+                source = self._remote.join(self._open(directory, config).state, gaps)
+                if source is None:
+                    return None
+            self._joined[directory.key] = source
+        joined = PartitionLog(source.open())
+        return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))
+
+    def _open_merged(self, copies: Sequence[PartitionDir]) -> PartitionLog:
+        from native_log.log.replicas.merge import merge
+
+        key = copies[0].key
+        source = self._joined.get(key)
+        if source is None:
+            logs: list[LogState] = []
+            ends: list[int | None] = []
+            for directory in copies:
+                try:
+                    log, end = self._open_for_merge(directory)
+                except KafkaLogError as error:
+                    logger.warning("%s; this copy is not merged", error)
+                    continue
+                logs.append(log)
+                ends.append(end)
+            if not logs:
+                return self._open(copies[0])  # raises its error
+            gaps = self.explain_gaps(copies)
+            source = merge(logs, ends, gaps)
+            if self._remote is not None and self._remote.has(copies[0]):
+                source = self._remote.join(source.open(), gaps) or source
+            self._joined[key] = source
+        merged = PartitionLog(source.open())
+        return merged.followed_by(self._follower(copies))
+
+    def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
+        """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
+        log = self._open(directory).state
+        state = self._state(directory)
+        end = None if state.unfinished is None else state.unfinished.log_end_offset(directory.path.name)
+        if end is None:
+            return log, None
+        # The unfinished write limits this copy, but not the merged log.
+        whole = replace(state, unfinished=None)
+        checkpoints = whole.partition_checkpoints(directory, self._options.high_watermark)
+        source = replace(self._source(directory), checkpoints=checkpoints)
+        return source.open(), end
+
+    def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
+        """Return the function that follows a partition with its copies."""
+        return partial(follow_partition, copies, log_dir_options=self._options)
