@@ -13,6 +13,7 @@ from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.write.columns import ColumnResolution
 from native_log.checkpoints.lock import LogDirLock, lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC
+from native_log.checkpoints.offset_checkpoints import check_checkpoints
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
 from native_log.log.writing.record_encoding import RecordEncoder
@@ -61,7 +62,7 @@ class WritePlan:
                 batch in different processes.
 
         Raises OptionError; InvalidTopicError; NotALogDirError; LogDirInUseError if a broker runs on the log
-        directory; OSError.
+        directory; KafkaLogError if a checkpoint file is malformed; OSError.
         """
         columns = ColumnResolution.from_schema(
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
@@ -76,6 +77,7 @@ class WritePlan:
                 path=path,
             )
         _check_lock(path)
+        check_checkpoints(path)
         log_dir = LogDir(path, allow_empty=True)
         topics = log_dir.topics()
         if options.topic is not None:

@@ -68,13 +68,27 @@ def read_leader_epochs(directory: Path | Folder) -> tuple[EpochEntry, ...]:
     """
     folder = folder_of(directory)
     try:
-        text = folder.read(LEADER_EPOCH_CHECKPOINT).decode()
-        return parse_leader_epochs(text) if text.strip() else ()
-    except FileNotFoundError:
-        return ()
+        return _read(folder)
     except ValueError as error:
         logger.warning("%s/%s: ignored: %s", folder, LEADER_EPOCH_CHECKPOINT, error)
         return ()
+
+
+def malformed_leader_epochs(directory: Folder) -> ValueError | None:
+    """Return what is wrong with the file of a partition directory; None if it is valid or missing."""
+    try:
+        _read(directory)
+    except ValueError as error:
+        return error
+    return None
+
+
+def _read(folder: Folder) -> tuple[EpochEntry, ...]:
+    try:
+        text = folder.read(LEADER_EPOCH_CHECKPOINT).decode()
+    except FileNotFoundError:
+        return ()
+    return parse_leader_epochs(text) if text.strip() else ()
 
 
 def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry], *, flush: bool = True) -> None:

@@ -61,6 +61,25 @@ def read_meta_properties(log_dir: Path | Folder) -> MetaProperties | None:
         return None
 
 
+def malformed_meta_properties(log_dir: Folder) -> str | None:
+    """Return what a broker lacks in the file; None if it lacks nothing, or there is no file.
+
+    Kafka: MetaProperties.Builder.
+    """
+    try:
+        properties = parse_properties(log_dir.read(META_PROPERTIES).decode("latin-1"))
+    except FileNotFoundError:
+        return None
+    version = properties.get("version")
+    if version not in ("0", "1"):
+        return f"expected version 0 or 1, found {'none' if version is None else version}"
+    if version == "0":
+        return None
+    if "cluster.id" in properties and "node.id" in properties:
+        return None
+    return f"expected cluster.id and node.id, found only {', '.join(properties)}"
+
+
 def parse_properties(text: str) -> dict[str, str]:
     """Parse Java's properties format with one property on each line.
 

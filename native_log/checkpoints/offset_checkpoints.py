@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.errors import KafkaLogError
 from native_log.storage import folder_of
 from native_log.storage.writing import replace_file, replace_files
 
@@ -30,6 +31,12 @@ CHECKPOINT_FILES = (
     CLEANER_OFFSET_CHECKPOINT,
 )
 
+_WITHOUT_ENTRIES = {
+    LOG_START_OFFSET_CHECKPOINT: "records that were deleted within a segment can then be read again",
+    REPLICATION_OFFSET_CHECKPOINT: "no record is lost",
+    RECOVERY_POINT_OFFSET_CHECKPOINT: "no record is lost",
+    CLEANER_OFFSET_CHECKPOINT: "the next compaction then reads each log from its start",
+}
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _MAX_INT = 2**31 - 1
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -55,17 +62,16 @@ class OffsetCheckpoints:
 
 
 class MalformedCheckpointError(ValueError):
-    """A checkpoint file is malformed. `line` is the number of the line, from 1."""
+    """A checkpoint file is malformed: the message names the line, from 1. A broker does not start with it."""
 
     def __init__(self, line: int, message: str) -> None:
-        self.line = line
         super().__init__(f"line {line}: {message}")
 
 
 def read_offset_checkpoint(path: Path) -> Offsets:
     """Read the offsets in the checkpoint file `path`; empty if the file does not exist.
 
-    A malformed file counts as empty, as in a broker, and is reported by a warning with file and line.
+    A malformed file counts as empty, and is reported by a warning with file and line.
     """
     return read_offsets(folder_of(path.parent), path.name)
 
@@ -73,14 +79,45 @@ def read_offset_checkpoint(path: Path) -> Offsets:
 def read_offsets(log_dir: Folder, name: str) -> Offsets:
     """Read the offsets in the checkpoint file `name` of a log directory: see read_offset_checkpoint."""
     try:
+        return _read(log_dir, name)
+    except MalformedCheckpointError as error:
+        logger.warning(
+            "%s/%s, %s; its entries are ignored, and a broker does not start with it", log_dir, name, error
+        )
+        return {}
+
+
+def malformed_checkpoints(log_dir: Path | Folder) -> dict[str, MalformedCheckpointError]:
+    """Return what is wrong with the malformed files among CHECKPOINT_FILES, by name."""
+    found = {}
+    for name in CHECKPOINT_FILES:
+        try:
+            _read(folder_of(log_dir), name)
+        except MalformedCheckpointError as error:
+            found[name] = error
+    return found
+
+
+def _read(log_dir: Folder, name: str) -> Offsets:
+    try:
         data = log_dir.read(name)
     except FileNotFoundError:
         return {}
-    try:
-        return parse_offset_checkpoint(data.decode(errors="replace"))
-    except MalformedCheckpointError as error:
-        logger.warning("%s/%s, %s; the file is treated as empty, as in a broker", log_dir, name, error)
-        return {}
+    return parse_offset_checkpoint(data.decode(errors="replace"))
+
+
+def malformed_advice(name: str) -> str:
+    """Return what to do about the checkpoint file `name` if it is malformed."""
+    return (
+        "A broker does not start with it. Restore it, or run kafkalog recover on the log directory, which "
+        f"removes it; {_WITHOUT_ENTRIES[name]}"
+    )
+
+
+def check_checkpoints(log_dir: Path) -> None:
+    """Raise KafkaLogError if a checkpoint file is malformed: an update of one entry would lose the others."""
+    for name, error in malformed_checkpoints(log_dir).items():
+        raise KafkaLogError(f"{error}. {malformed_advice(name)}", path=log_dir / name)
 
 
 def write_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:

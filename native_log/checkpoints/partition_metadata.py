@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PARTITION_METADATA = "partition.metadata"
-_CONTENT = re.compile(r"version:\s+0\s+topic_id:\s+([A-Za-z0-9_-]{22})\s*")
+_CONTENT = re.compile(r"version:\s+[0-9]+\s+topic_id:\s+([A-Za-z0-9_-]{22})\s*")
 _ZERO_UUID = "A" * 22
 
 
@@ -27,20 +27,25 @@ def read_topic_id(directory: Path | Folder) -> str | None:
     Return None if the file is missing, or (with a warning) malformed.
     """
     folder = folder_of(directory)
-    try:
-        text = folder.read(PARTITION_METADATA).decode(errors="replace")
-    except FileNotFoundError:
-        return None
-    match = _CONTENT.fullmatch(text)
-    if match is None or match[1] == _ZERO_UUID:
+    text, topic_id = read_partition_metadata(folder)
+    if text is not None and topic_id is None:
         logger.warning(
-            "%s/%s: ignored: expected version 0 and a topic_id, found %.100r",
+            "%s/%s: ignored: expected a version and a topic_id, found %.100r",
             folder,
             PARTITION_METADATA,
             text,
         )
-        return None
-    return match[1]
+    return topic_id
+
+
+def read_partition_metadata(folder: Folder) -> tuple[str | None, str | None]:
+    """Return the text of the file, and the topic id in it. None: the file is missing, or has no valid id."""
+    try:
+        text = folder.read(PARTITION_METADATA).decode(errors="replace")
+    except FileNotFoundError:
+        return None, None
+    match = _CONTENT.fullmatch(text)
+    return text, None if match is None or match[1] == _ZERO_UUID else match[1]
 
 
 def write_topic_id(directory: Path, topic_id: str, *, flush: bool = True) -> None:

@@ -18,6 +18,7 @@ from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    check_checkpoints,
     update_offset_checkpoints,
 )
 from native_log.errors import LogDirInUseError
@@ -46,7 +47,7 @@ class ClosedLog:
 class WriteSession:
     """The session of a log directory, shared within the process. Call `leave` once for each `enter`."""
 
-    def __init__(self, log_dir: Path) -> None:
+    def __init__(self, log_dir: Path, *, removes_malformed: bool) -> None:
         """Do not call this; use `enter` or `exclusive`."""
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
@@ -55,6 +56,8 @@ class WriteSession:
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         marker = log_dir / CLEAN_SHUTDOWN_FILE
         try:
+            if not removes_malformed:
+                check_checkpoints(log_dir)
             self._marker: bytes | None = read_file(str(marker), follow_link=False)
         except FileNotFoundError:
             self._marker = None
@@ -70,10 +73,18 @@ class WriteSession:
         return self._marker is not None
 
     @classmethod
-    def enter(cls, log_dir: Path) -> WriteSession:
+    def enter(cls, log_dir: Path, *, removes_malformed: bool = False) -> WriteSession:
         """Return the session of the log directory; begin it if there is none.
 
-        Raises LogDirInUseError if another process holds the directory, or a block of `exclusive`; OSError.
+        Args:
+            log_dir: the log directory.
+            removes_malformed: the caller removes malformed checkpoint files. Others must not go on: to update
+                one entry of such a file would lose the rest.
+
+        Raises:
+            LogDirInUseError: another process holds the directory, or a block of `exclusive`.
+            KafkaLogError: a checkpoint file is malformed.
+            OSError.
         """
         name = os.path.realpath(log_dir)
         with _guard:
@@ -85,16 +96,18 @@ class WriteSession:
                     path=log_dir,
                 )
             if session is None:
-                session = _sessions[name, os.getpid()] = cls(log_dir)
+                session = cls(log_dir, removes_malformed=removes_malformed)
+                _sessions[name, os.getpid()] = session
             session._holders += 1
             return session
 
     @classmethod
     @contextmanager
-    def exclusive(cls, log_dir: Path) -> Iterator[WriteSession]:
+    def exclusive(cls, log_dir: Path, *, removes_malformed: bool = False) -> Iterator[WriteSession]:
         """Hold a session that no other writer in this process or another one can share.
 
-        It is for operations that replace files of logs, such as compaction. Raises LogDirInUseError.
+        It is for operations that replace files of logs, such as compaction. Arguments and errors as for
+        `enter`.
         """
         name = os.path.realpath(log_dir)
         with _guard:
@@ -104,7 +117,7 @@ class WriteSession:
                     "writes to; close its logs first",
                     path=log_dir,
                 )
-            session = cls.enter(log_dir)
+            session = cls.enter(log_dir, removes_malformed=removes_malformed)
             session._is_exclusive = True
         try:
             yield session

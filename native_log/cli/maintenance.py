@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,16 +37,17 @@ def verify_all(
     copies = log_dir.all_copies(partitions)
     count = 0
     with report_progress("verifying") as report:
-        for partition, problems in verify_partitions(log_dir, copies, report):
+        checked = chain([(None, [*log_dir.problems()])], verify_partitions(log_dir, copies, report))
+        for partition, problems in checked:
             for problem in problems:
                 click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
             count += len(problems)
     if not as_json:
         summary = format_count(count, "problem") if count else "no problems"
-        checked = format_count(len(partitions), "partition")
+        what = format_count(len(partitions), "partition")
         if len(copies) > len(partitions):
-            checked = f"{format_count(len(copies), 'directory', 'directories')} of {checked}"
-        click.echo(f"{checked} checked, {summary}")
+            what = f"{format_count(len(copies), 'directory', 'directories')} of {what}"
+        click.echo(f"{what} checked, {summary}")
     return count
 
 

@@ -69,6 +69,11 @@ class KnownTopics:
             for topic, topic_id in image.topic_ids.items()
         }
 
+    def topic_id(self, directory: PartitionDir) -> str | None:
+        """Return the id of a directory's topic in the cluster metadata; None if it is not known."""
+        image = self._image(directory.path.parent)
+        return None if image is None or isinstance(image, str) else image.topic_ids.get(directory.topic)
+
     def settings(self, directory: PartitionDir, *given: Mapping[str, object]) -> LogConfig:
         """Return the settings for writing to a partition: see TopicFacts.settings.
 

@@ -29,6 +29,7 @@ from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.metadata_files import log_dir_problems, partition_problems
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.partition_logs import PartitionLogs
 from native_log.logdir.remote_starts import RemoteStarts
@@ -582,6 +583,15 @@ class LogDir(InternalTables):
             if facts.stored is not None:
                 configs[directory.topic] = dict(facts.stored)
         return configs
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the malformed files of the log directories that belong to no partition."""
+        for state in self.directories:
+            yield from log_dir_problems(state.folder)
+
+    def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
+        """Yield what a broker does not accept in the small files of one of `partitions()`."""
+        yield from partition_problems(directory, self._known_topics.topic_id(directory))
 
     @property
     def topic_ids(self) -> dict[str, str]:

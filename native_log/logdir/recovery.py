@@ -20,6 +20,7 @@ from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
+    malformed_checkpoints,
     update_offset_checkpoint,
 )
 from native_log.checkpoints.write_session import ClosedLog, WriteSession
@@ -61,8 +62,9 @@ def recover(
     invalid or incomplete batch ends the log: everything from there on is removed. A segment whose offset
     index is missing is read too, wherever it lies; it may be truncated, but the log continues after it.
     Indexes, producer state and leader epochs of the segments read are rebuilt, and an interrupted compaction
-    is finished. A log directory whose logs were all recovered is marked as cleanly shut down. Recovering it
-    again changes nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
+    is finished. A log directory whose logs were all recovered is marked as cleanly shut down, and malformed
+    checkpoint files, with which a broker does not start, are removed from it. Recovering it again changes
+    nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
 
     Args:
         path: log directories or partition directories. No broker may run on them.
@@ -126,16 +128,20 @@ def _recover_locked(
         options: the other arguments of `recover`.
         is_complete: no partition of the directories is left out.
     """
+    found = [find_partitions(location) for location in locations]
+    whole = {discovery.log_dir for discovery in found if is_complete and not discovery.is_partition}
     with ExitStack() as locks:
         sessions = {
-            log_dir: locks.enter_context(WriteSession.exclusive(log_dir))
-            for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations)
+            log_dir: locks.enter_context(WriteSession.exclusive(log_dir, removes_malformed=log_dir in whole))
+            for log_dir in dict.fromkeys(discovery.log_dir for discovery in found)
         }
         discoveries = [find_partitions(location) for location in locations]
         partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         saved = {log_dir: OffsetCheckpoints.read(log_dir) for log_dir in sessions}
         for session in sessions.values():
             session.begin()
+        for log_dir in whole:
+            _remove_malformed_checkpoints(log_dir)
         try:
             results = options.recover_all(partitions, saved, dry_run=False)
         except BaseException:
@@ -149,9 +155,7 @@ def _recover_locked(
                 session.release(
                     result.partition.path, result.partition.key, _final_offsets(result, saved[log_dir])
                 )
-            if is_complete and any(
-                discovery.log_dir == log_dir and not discovery.is_partition for discovery in discoveries
-            ):
+            if log_dir in whole:
                 session.mark_recovered()
     return results
 
@@ -250,6 +254,13 @@ def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[
     """
     discovery = location if isinstance(location, Discovery) else find_partitions(local_path(location))
     return [partition.path.name for partition in discovery.partitions if partition.topic == METADATA_TOPIC]
+
+
+def _remove_malformed_checkpoints(log_dir: Path) -> None:
+    """Remove malformed checkpoint files. The end of the session writes those whose offsets are then known."""
+    for name in malformed_checkpoints(log_dir):
+        (log_dir / name).unlink()
+        logger.warning("%s: the malformed file was removed", log_dir / name)
 
 
 def _final_offsets(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

@@ -51,6 +51,7 @@ PROBLEM_SCHEMA = pa.schema(
 )
 """One row for each problem, sorted by topic, partition, directory (in the order given) and position.
 
+- `topic`, `partition`: null for files that belong to no partition; these rows come first;
 - `path`: the file, or the partition directory if no single file is concerned. It shows which copy of the
   partition has the problem;
 - `position`: the byte position in the file, or null;
@@ -60,9 +61,10 @@ PROBLEM_SCHEMA = pa.schema(
   "missing-segment" (only the index of a segment is left); "missing" (offsets that no batch has, in a topic
   that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
-  offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "unreadable" (a
-  file or directory cannot be read); "orphan-object" (an object in remote storage that its metadata does not
-  name); "missing-object" (the metadata names a segment without objects);
+  offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
+  broker would not accept partition.metadata); "checkpoint" and "meta-properties" (malformed files of the log
+  directory); "unreadable" (a file or directory cannot be read); "orphan-object" (an object in remote storage
+  that its metadata does not name); "missing-object" (the metadata names a segment without objects);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """
@@ -84,10 +86,10 @@ def verify(
     If several directories contain the same partition, each of them is checked.
 
     These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
-    producer state snapshots, and checkpoints. Offsets that no batch has are a problem if the topic is not
-    compacted; if its policy is unknown, one warning names the logs that lack some. After damage, the
-    check continues with the next valid batch. While a broker has the directory open, the ends of its logs are
-    not checked.
+    producer state snapshots, checkpoint files, and topic ids. Offsets that no batch has are a problem if the
+    topic is not compacted; if its policy is unknown, one warning names the logs that lack some. After damage,
+    the check continues with the next valid batch. While a broker has the directory open, the ends of its logs
+    are not checked.
 
     Args:
         path: a log directory or a partition directory, or several.
@@ -112,7 +114,8 @@ def verify(
     )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     copies = log_dir.all_copies(partitions)
-    rows = [
+    rows = [problem_row(None, problem) for problem in log_dir.problems()]
+    rows += [
         problem_row(directory, problem)
         for directory, problems in verify_partitions(log_dir, copies, threads=threads)
         for problem in problems
@@ -194,7 +197,10 @@ def _check_partition(
         own.begin(log.size_bytes)
         gaps = explain_gaps(log_dir.topic_facts(directory))
         problems = verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path))
-        return [*problems, *log_dir.remote_problems(directory)]
+        in_files = list(log_dir.file_problems(directory))
+        malformed = {problem.path for problem in in_files}  # what else is said of these files follows from it
+        in_log = (problem for problem in problems if problem.path not in malformed)
+        return [*in_log, *in_files, *log_dir.remote_problems(directory)]
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:
@@ -205,11 +211,11 @@ def _check_partition(
     return [Problem("unreadable", str(path or directory.path), position, offset, message, advice)]
 
 
-def problem_row(directory: PartitionDir, problem: Problem) -> dict[str, object]:
-    """Return a problem as a row of PROBLEM_SCHEMA."""
+def problem_row(directory: PartitionDir | None, problem: Problem) -> dict[str, object]:
+    """Return a problem as a row of PROBLEM_SCHEMA. None: it is in a file that belongs to no partition."""
     return {
-        "topic": directory.topic,
-        "partition": directory.partition,
+        "topic": None if directory is None else directory.topic,
+        "partition": None if directory is None else directory.partition,
         "path": problem.path,
         "position": problem.position,
         "offset": problem.offset,

@@ -28,6 +28,7 @@ def find_problems(
     Return their problems by kind, and how many each partition directory has.
     """
     kinds: dict[str, ProblemKind] = {}
+    add_problems(kinds, log_dir.problems())
     counts: dict[Path, int] = {}
     for directory, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
         add_problems(kinds, problems)
@@ -36,7 +37,7 @@ def find_problems(
 
 
 def add_problems(kinds: dict[str, ProblemKind], problems: Iterable[Problem]) -> None:
-    """Add the problems of a partition to those of the others, by kind."""
+    """Add problems to the others, by kind."""
     for problem in problems:
         known = kinds.get(problem.kind, ProblemKind(problem.kind, 0, ()))
         examples = known.examples if known.count >= EXAMPLES else (*known.examples, str(problem))

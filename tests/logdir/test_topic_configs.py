@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+import native_log
 from native_log import (
     CorruptRecordError,
     InvalidConfigError,
@@ -263,3 +264,35 @@ def test_a_configuration_given_at_creation_lasts_as_long_as_the_object(
         directory.partition("c", 1, config={"cleanup.policy": "delete"}).append(RECORD)
     with LogDir(tmp_path / "logs") as directory:
         directory.partition("c", 0).append(RECORD)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "''"),
+        ("version: 0\ntopic_id: ", r"'version: 0\ntopic_id: '"),
+        (f"version: 0\ntopic_id: {'A' * 22}", repr(f"version: 0\ntopic_id: {'A' * 22}")),
+        (f"version: 0\ntopic_id: {OTHER_ID}", OTHER_ID),
+        (None, "no such file"),
+    ],
+)
+def test_a_topic_id_that_a_broker_does_not_accept(logs: Path, text: str | None, found: str) -> None:
+    write(logs, topic("t", mine := topic_id(logs)))
+    file = logs / "t-1/partition.metadata"
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    (row,) = native_log.verify(logs).to_pylist()
+    assert (row["kind"], row["path"], row["partition"]) == ("topic-id", str(file), 1)
+    assert row["problem"] == f"expected the topic id {mine}, as in the cluster metadata, found {found}"
+    assert row["advice"].endswith(f"version: 0 and topic_id: {mine}")
+
+
+def test_topic_ids_without_cluster_metadata(logs: Path) -> None:
+    (logs / "t-0/partition.metadata").unlink()  # as left by brokers before topic ids
+    (logs / "t-1/partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    assert native_log.verify(logs).num_rows == 0
+    (logs / "t-1/partition.metadata").write_text("")
+    (row,) = native_log.verify(logs).to_pylist()
+    assert row["problem"] == "expected a topic id, found ''"
+    assert "kafka-topics --describe" in row["advice"]

@@ -214,6 +214,14 @@ def test_a_directory_that_a_broker_holds_is_rejected(spark: SparkSession, tmp_pa
     assert files(tmp_path / "logs") == before
 
 
+def test_a_directory_with_a_malformed_checkpoint_is_rejected(tmp_path: Path) -> None:
+    native_log.LogDir.create(tmp_path / "logs").create_topic("t")
+    (tmp_path / "logs" / "log-start-offset-checkpoint").write_bytes(bytes(64))
+    options = parse_write_options({"path": os.fspath(tmp_path / "logs"), "topic": "t"})
+    with pytest.raises(native_log.KafkaLogError, match=r"log-start-offset-checkpoint: line 1: .*recover"):
+        WritePlan.begin(options, StructType([StructField("value", BinaryType())]))
+
+
 def test_a_new_topic_in_a_broker_directory_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     native_log.LogDir.create(tmp_path / "logs")
     (tmp_path / "logs" / "__cluster_metadata-0").mkdir()

@@ -27,7 +27,7 @@ def verify(
     remote: RemoteArguments,
     as_json: bool,
 ) -> None:
-    """Check logs: checksums, records, offsets, leader epochs, indexes, snapshots and checkpoints.
+    """Check logs: checksums, records, offsets, indexes, snapshots, checkpoints and other small files.
 
     Of a partition that several directories contain, each copy is checked. Print a line for each problem. The
     exit code is 1 if there is any. No file is changed.

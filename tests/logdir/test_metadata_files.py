@@ -1,0 +1,99 @@
+"""Malformed files beside the records: reading ignores them, verify reports them, and changes are refused."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import native_log
+from native_log import KafkaLogError, LogDir
+from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES, read_offset_checkpoint
+from tests.builders.golden import GOLDEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Copy a broker's log directory, of which one partition begins at offset 75."""
+    return shutil.copytree(GOLDEN / "kafka-4.1/whole-broker/data", tmp_path / "data")
+
+
+def append(data: Path) -> None:
+    with LogDir(data).partition("trimmed", 0) as log:
+        log.append([{"value": b"v"}])
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "append": append,
+    "create": lambda data: LogDir(data).create_topic("new"),
+    "compact": native_log.compact,
+    "retain": native_log.retain,
+    "delete records": lambda data: native_log.delete_records(data, {("trimmed", 0): 80}),
+    "erase": lambda data: native_log.erase(data, ["trimmed"], keys=[b"k"]),
+    "reindex": native_log.reindex,
+    "recover one topic": lambda data: native_log.recover(data, ["trimmed"]),
+    "recover one partition": lambda data: native_log.recover(data / "trimmed-0"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("name", CHECKPOINT_FILES)
+def test_a_log_directory_with_a_malformed_checkpoint_is_not_changed(
+    data: Path, name: str, change: Callable[[Path], object]
+) -> None:
+    (data / name).write_bytes(bytes(64))  # as a crash of the machine can leave it
+    before = {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
+    with pytest.raises(KafkaLogError, match=rf"{name}: line 1: .* kafkalog recover"):
+        change(data)
+    after = {file: file.read_bytes() for file in data.rglob("*") if file.is_file() and file.name != ".lock"}
+    assert after == {file: content for file, content in before.items() if file.name != ".lock"}
+
+
+@pytest.mark.parametrize("name", CHECKPOINT_FILES)
+def test_recovery_of_the_log_directory_removes_malformed_checkpoints(data: Path, name: str) -> None:
+    sound = read_offset_checkpoint(data / name)
+    (data / name).write_text("0\n3\n")
+    (row,) = native_log.verify(data).to_pylist()
+    assert (row["topic"], row["partition"], row["path"]) == (None, None, str(data / name))
+    assert row["kind"] == "checkpoint"
+    assert row["problem"] == "line 2: expected 3 entries, found 0"
+    native_log.recover(data, dry_run=True)
+    assert (data / name).read_text() == "0\n3\n"
+    native_log.recover(data)
+    assert native_log.verify(data).num_rows == 0
+    if name == "recovery-point-offset-checkpoint":
+        assert read_offset_checkpoint(data / name) == sound
+    else:
+        assert not (data / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "expected version 0 or 1, found none"),
+        ("version=2\ncluster.id=c\nnode.id=1\n", "expected version 0 or 1, found 2"),
+        ("version=1\ncluster.id=c\n", "expected cluster.id and node.id, found only version, cluster.id"),
+    ],
+)
+def test_meta_properties(data: Path, text: str, problem: str) -> None:
+    (data / "meta.properties").write_text(text)
+    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
+    assert (row["kind"], row["problem"]) == ("meta-properties", problem)
+
+
+def test_meta_properties_of_a_zookeeper_cluster(data: Path) -> None:
+    (data / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    assert native_log.verify(data, ["trimmed"]).num_rows == 0
+
+
+def test_leader_epochs_are_reported_once(data: Path) -> None:
+    file = data / "trimmed-0/leader-epoch-checkpoint"
+    file.write_text("0\n1\n0 x\n")
+    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
+    assert (row["kind"], row["path"], row["topic"]) == ("leader-epochs", str(file), "trimmed")
+    assert "does not start" in row["advice"]
