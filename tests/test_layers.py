@@ -55,7 +55,7 @@ INNER_LAYERS = {
         *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         "options",
         *("directory_state", "cluster_metadata", "known_topics", "create"),
-        *("catalog", "selection", "position", "scan", "live_directory", "internal_tables", "metadata_files"),
+        *("catalog", "selection", "position", "scan", "live_directory", "internal_tables", "broker_checks"),
         *("live_logdir", "followed_logdir", "listing_ahead", "partition_logs", "logdir"),
         "selected_partitions",
         *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),

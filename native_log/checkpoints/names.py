@@ -87,6 +87,19 @@ def parse_partition_name(name: str) -> PartitionName | None:
 
     Valid names are `topic-N`, and `topic-N.<uid>` followed by `-delete`, `-future` or `-stray`.
     """
+    parsed = _parse(name)
+    return parsed if parsed is not None and is_legal_topic(parsed.topic) else None
+
+
+def is_broker_directory(name: str) -> bool:
+    """Return whether a broker starts if its log directory contains a directory of this name.
+
+    It also accepts topics that it would not create. Kafka: UnifiedLog.parseTopicPartitionName.
+    """
+    return _parse(name) is not None
+
+
+def _parse(name: str) -> PartitionName | None:
     kind = PartitionKind.NORMAL
     if name.endswith(("-delete", "-future", "-stray")):
         marked = _MARKED.fullmatch(name)
@@ -94,6 +107,6 @@ def parse_partition_name(name: str) -> PartitionName | None:
             return None
         name, kind = marked[1], PartitionKind(marked[3])
     match = _PARTITION.fullmatch(name)
-    if match is None or not is_legal_topic(match[1]) or int(match[2]) > _MAX_INT:
+    if match is None or int(match[2]) > _MAX_INT:
         return None
     return PartitionName(match[1], int(match[2]), kind)

@@ -35,12 +35,12 @@ class PartitionCandidates:
     Attributes:
         candidates: the directories that may be read, by partition: usually one each.
         ignored: the others: `-delete`, `-stray` and `-future` directories.
-        skipped: the names of directories that are not partitions.
+        skipped: the directories that are not partitions.
     """
 
     candidates: Mapping[PartitionKey, tuple[PartitionDir, ...]]
     ignored: tuple[PartitionDir, ...]
-    skipped: tuple[str, ...]
+    skipped: tuple[Path, ...]
 
     @classmethod
     def of(
@@ -59,9 +59,9 @@ class PartitionCandidates:
         """
         candidates: dict[PartitionKey, tuple[PartitionDir, ...]] = {}
         ignored: list[PartitionDir] = []
-        skipped: list[str] = []
+        skipped: list[Path] = []
         for discovery in discoveries:
-            skipped += discovery.skipped
+            skipped += [discovery.log_dir / name for name in discovery.skipped]
             state = states[discovery.log_dir]
             for partition in discovery.partitions:
                 if state.unfinished is not None and state.is_uncommitted(partition):
@@ -96,7 +96,7 @@ class PartitionCandidates:
         """Why there is no partition to read."""
         names = sorted({directory.path.name for directory in self.ignored})
         if self.skipped:
-            names += [f"{name} (not <topic>-<partition>)" for name in self.skipped]
+            names += [f"{path.name} (not <topic>-<partition>)" for path in self.skipped]
         if not names:
             return "the log directory contains no partitions; use allow_empty=True to create topics in it"
         return (

@@ -14,6 +14,7 @@ from native_log.config import LogConfig
 from native_log.errors import EmptyLogDirError, KafkaLogError, TopicExistsError
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.reading.columns import check_mode, record_schema
+from native_log.logdir.broker_checks import log_dir_problems, partition_problems
 from native_log.logdir.catalog import Catalog, PartitionCandidates, PartitionKey, copies_among
 from native_log.logdir.create import (
     assign_log_dirs,
@@ -29,7 +30,6 @@ from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
-from native_log.logdir.metadata_files import log_dir_problems, partition_problems
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.partition_logs import PartitionLogs
 from native_log.logdir.remote_starts import RemoteStarts
@@ -585,9 +585,8 @@ class LogDir(InternalTables):
         return configs
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the malformed files of the log directories that belong to no partition."""
-        for state in self.directories:
-            yield from log_dir_problems(state.folder)
+        """Yield what a broker does not accept in the roots of the log directories."""
+        yield from log_dir_problems(self._directories, self._catalog.found)
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield what a broker does not accept in the small files of one of `partitions()`."""

@@ -51,7 +51,7 @@ PROBLEM_SCHEMA = pa.schema(
 )
 """One row for each problem, sorted by topic, partition, directory (in the order given) and position.
 
-- `topic`, `partition`: null for files that belong to no partition; these rows come first;
+- `topic`, `partition`: null for problems of log directories as a whole; these rows come first;
 - `path`: the file, or the partition directory if no single file is concerned. It shows which copy of the
   partition has the problem;
 - `position`: the byte position in the file, or null;
@@ -63,8 +63,10 @@ PROBLEM_SCHEMA = pa.schema(
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
   broker would not accept partition.metadata); "checkpoint" and "meta-properties" (malformed files of the log
-  directory); "unreadable" (a file or directory cannot be read); "orphan-object" (an object in remote storage
-  that its metadata does not name); "missing-object" (the metadata names a segment without objects);
+  directory); "foreign-directory" (a directory that is no partition, with which a broker does not start);
+  "duplicate" (a partition in several log directories of one broker); "unreadable" (a file or directory cannot
+  be read); "orphan-object" (an object in remote storage that its metadata does not name); "missing-object"
+  (the metadata names a segment without objects);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """
@@ -212,7 +214,7 @@ def _check_partition(
 
 
 def problem_row(directory: PartitionDir | None, problem: Problem) -> dict[str, object]:
-    """Return a problem as a row of PROBLEM_SCHEMA. None: it is in a file that belongs to no partition."""
+    """Return a problem as a row of PROBLEM_SCHEMA. None: it is one of a log directory as a whole."""
     return {
         "topic": None if directory is None else directory.topic,
         "partition": None if directory is None else directory.partition,

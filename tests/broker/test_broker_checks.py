@@ -1,7 +1,9 @@
-"""`verify` reports the small files with which a broker does not start, or does not serve a partition."""
+"""`verify` reports what keeps a broker from starting, or from serving a partition."""
 
 from __future__ import annotations
 
+import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAg"
+OTHER_ID = "EnLPaIafOS4u6TmZoJcUQg"
 TOPICS = ("whole", "missing", "foreign", "versioned", "malformed")
 RECORDS = 7
 
@@ -68,6 +70,32 @@ def test_a_broker_does_not_start_with_a_malformed_file(cluster: Cluster, name: s
     assert problems(cluster.log_dir) == []
     assert {topic: len(cluster.consume(topic).rows) for topic in TOPICS} == dict.fromkeys(TOPICS, RECORDS)
     cluster.stop()
+
+
+def test_a_broker_does_not_start_with_a_foreign_directory(cluster: Cluster) -> None:
+    foreign = cluster.log_dir / "lost+found"
+    foreign.mkdir()
+    (problem,) = problems(cluster.log_dir)
+    assert problem["path"] == str(foreign)
+    with pytest.raises(JavaError):
+        cluster.consume("whole")
+    cluster.stop(cleanly=False)
+    foreign.rmdir()
+
+
+def test_a_broker_does_not_start_with_a_partition_in_two_log_directories(cluster: Cluster) -> None:
+    other = cluster.log_dir.with_name("other")
+    shutil.copytree(cluster.log_dir / "whole-0", other / "whole-0")
+    properties = (cluster.log_dir / "meta.properties").read_text()
+    other_id = re.sub("directory.id=.*", f"directory.id={OTHER_ID}", properties)
+    (other / "meta.properties").write_text(other_id)
+    cluster.broker.more_log_dirs.append(other)
+    rows = native_log.verify([cluster.log_dir, other], ["whole"]).to_pylist()
+    assert [(row["kind"], row["path"]) for row in rows] == [("duplicate", str(other / "whole-0"))]
+    with pytest.raises(JavaError, match="Duplicate log directories"):
+        cluster.consume("whole")
+    cluster.stop(cleanly=False)
+    cluster.broker.more_log_dirs.remove(other)
 
 
 def test_a_broker_sets_other_topics_aside(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Malformed files beside the records: reading ignores them, verify reports them, and changes are refused."""
+"""What a broker does not accept beside the records, and log directories that are therefore not changed."""
 
 from __future__ import annotations
 
@@ -97,3 +97,36 @@ def test_leader_epochs_are_reported_once(data: Path) -> None:
     (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
     assert (row["kind"], row["path"], row["topic"]) == ("leader-epochs", str(file), "trimmed")
     assert "does not start" in row["advice"]
+
+
+def test_foreign_directories(data: Path) -> None:
+    foreign = ["lost+found", ".snapshot", "t-1-delete"]
+    for name in (*foreign, "remote-log-index-cache", "a topic-0"):
+        (data / name).mkdir()
+    (data / "notes.txt").touch()
+    rows = native_log.verify(data, ["trimmed"]).to_pylist()
+    assert {row["kind"] for row in rows} == {"foreign-directory"}
+    assert {row["path"] for row in rows} == {
+        str(data / name) for name in ("lost+found", ".snapshot", "t-1-delete")
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_duplicate"),
+    [
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=1\ncluster.id=Z29sZGVuLWZpeHR1cmVzMQ", True),
+        ("directory.id=EnLPaIafOS4u6TmZoJcUQg\nnode.id=1\ncluster.id=Z29sZGVuLWZpeHR1cmVzMQ", False),
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=2\ncluster.id=Z29sZGVuLWZpeHR1cmVzMQ", False),
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=1\ncluster.id=other", False),
+        (None, False),
+    ],
+    ids=["of-the-broker", "copy-of-the-directory", "of-another-broker", "of-another-cluster", "unknown"],
+)
+def test_a_partition_in_two_log_directories(data: Path, properties: str | None, is_duplicate: bool) -> None:
+    other = data.with_name("other")
+    shutil.copytree(data / "trimmed-0", other / "trimmed-0")
+    if properties is not None:
+        (other / "meta.properties").write_text(f"version=1\n{properties}\n")
+    rows = native_log.verify([data, other], ["trimmed"]).to_pylist()
+    found = [(row["kind"], row["path"]) for row in rows]
+    assert found == ([("duplicate", str(other / "trimmed-0"))] if is_duplicate else [])

@@ -1,4 +1,7 @@
-"""Check the small files beside the records: with bad ones a broker does not start, or serves no partition."""
+"""Check what a broker does not accept in log directories, apart from the records.
+
+A broker does not start with malformed files or foreign directories. It sets partitions of other topics aside.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,74 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, malformed_leader_epochs
 from native_log.checkpoints.meta_properties import META_PROPERTIES, malformed_meta_properties
-from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind, is_broker_directory
 from native_log.checkpoints.offset_checkpoints import malformed_advice, malformed_checkpoints
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from native_log.log.problems import Problem, advice_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
+    from native_log.logdir.catalog import PartitionCandidates
+    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.storage import Folder
 
 _NO_START = "A broker does not start with it"
 
 
-def log_dir_problems(log_dir: Folder) -> Iterator[Problem]:
-    """Yield the malformed files in the root of a log directory."""
+def log_dir_problems(states: Mapping[Path, DirectoryState], found: PartitionCandidates) -> Iterator[Problem]:
+    """Yield what a broker does not accept in the roots of log directories.
+
+    Args:
+        states: the states of the log directories, by path.
+        found: the directories in them.
+    """
+    for state in states.values():
+        yield from _malformed_files(state.folder)
+    for path in found.skipped:
+        if not is_broker_directory(path.name):
+            expected = "expected directories named <topic>-<partition> only, found another one"
+            yield _problem("foreign-directory", str(path), expected, f"{_NO_START}. Move it elsewhere")
+    for directories in found.candidates.values():
+        if len(directories) > 1:
+            yield from _duplicates(directories, states)
+
+
+def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
     reason = malformed_meta_properties(log_dir)
     if reason is not None:
         advice = f"{_NO_START}. Restore it: it has version, cluster.id and node.id, one on each line"
         yield _problem("meta-properties", f"{log_dir}/{META_PROPERTIES}", reason, advice)
     for name, error in malformed_checkpoints(log_dir).items():
         yield _problem("checkpoint", f"{log_dir}/{name}", str(error), malformed_advice(name))
+
+
+def _duplicates(
+    directories: Iterable[PartitionDir], states: Mapping[Path, DirectoryState]
+) -> Iterator[Problem]:
+    """Yield a partition that several log directories of one broker contain (Kafka: LogManager.loadLog).
+
+    Directories with the same id are copies of one log directory, which no broker has together.
+    """
+    by_broker: dict[tuple[str, int], dict[str, PartitionDir]] = {}
+    for directory in directories:
+        known = states[directory.path.parent].meta_properties
+        if known is None or directory.kind is not PartitionKind.NORMAL:
+            continue
+        if known.cluster_id is not None and known.node_id is not None and known.directory_id is not None:
+            copies = by_broker.setdefault((known.cluster_id, known.node_id), {})
+            copies.setdefault(known.directory_id, directory)
+    for copies in by_broker.values():
+        first, *others = copies.values()
+        for other in others:
+            yield _problem(
+                "duplicate",
+                str(other.path),
+                f"expected the partition in one log directory of the broker, found it in {first.path}, too",
+                "A broker does not start with both. kafkalog diff compares them; move one elsewhere",
+            )
 
 
 def partition_problems(directory: PartitionDir, known_topic_id: str | None) -> Iterator[Problem]:
