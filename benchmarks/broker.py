@@ -103,7 +103,9 @@ class Broker:
             self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         else:
             for name, data in format_files(self._kafka).items():
-                (self.log_dir / name).write_bytes(data)
+                file = self.log_dir / name
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(data)
 
     def _terminate(self, signal_number: signal.Signals) -> None:
         if self._process is not None:
@@ -147,7 +149,10 @@ class Broker:
 
 @functools.cache
 def format_files(kafka: Path) -> dict[str, bytes]:
-    """Return the files that StorageTool writes to a new log directory. Running it takes a second or two."""
+    """Return the files that StorageTool writes to a new log directory, by their paths in it.
+
+    Running it takes a second or two.
+    """
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder, "logs"), kafka=kafka)
         properties = Path(folder, "properties")
@@ -158,7 +163,8 @@ def format_files(kafka: Path) -> dict[str, bytes]:
         }
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         broker.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
-        return {file.name: file.read_bytes() for file in broker.log_dir.iterdir()}
+        files = (path for path in broker.log_dir.rglob("*") if path.is_file())
+        return {str(file.relative_to(broker.log_dir)): file.read_bytes() for file in files}
 
 
 def _end_with_parent() -> list[str]:

@@ -13,6 +13,7 @@ from benchmarks.paths import HERE, cache
 
 KAFKA = HERE / "maven" / "kafka.xml"
 OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
+NEWER_KAFKA = HERE / "maven" / "kafka-4.4.xml"
 TIERED_KAFKA = HERE / "maven" / "kafka-tiered.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
 # Logs go to standard error: standard output has the results of a program.
@@ -87,13 +88,13 @@ def _folder(pom: Path) -> Path:
     return cache() / "jars" / f"{pom.stem}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
 
 
-def compile_java(sources: Sequence[Path], output: Path) -> str:
-    """Compile against the Kafka jars into the directory `output`; return the class path to run with.
+def compile_java(sources: Sequence[Path], output: Path, kafka: Path = KAFKA) -> str:
+    """Compile against the jars of `kafka` into the directory `output`; return the class path to run with.
 
     It begins with the jars, so that a JVM can use an archive of a broker's classes.
     """
     output.mkdir(parents=True, exist_ok=True)
-    libraries = f"{jars(KAFKA)}/*"
+    libraries = f"{jars(kafka)}/*"
     options = ["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-Xlint:-options"]
     command = [java_tool("javac"), *options, "-d", str(output), "-cp", libraries, *map(str, sources)]
     process = subprocess.run(command, capture_output=True, text=True)

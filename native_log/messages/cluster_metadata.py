@@ -1,4 +1,4 @@
-"""Records of __cluster_metadata, of its snapshots and of bootstrap.checkpoint, up to Kafka 4.1 (Kafka:
+"""Records of __cluster_metadata, of its snapshots and of bootstrap.checkpoint, up to Kafka 4.4 (Kafka:
 MetadataRecordSerde)."""
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from native_log.messages.reading import Buffer, MessageError, read_frame, read_m
 from native_log.messages.schema import Message, Notation
 
 _TEXT = """
-    0 RegisterBrokerRecord 0-3 flexible 0+ {brokerId int32, isMigratingZkBroker bool 2+, incarnationId uuid,
+    0 RegisterBrokerRecord 0-4 flexible 0+ {brokerId int32, isMigratingZkBroker bool 2+, incarnationId uuid,
         brokerEpoch int64, endPoints []{name string, host string, port uint16, securityProtocol int16},
         features []{name string, minSupportedVersion int16, maxSupportedVersion int16}, rack string?,
-        fenced bool, inControlledShutdown bool 1+, logDirs []uuid 3+ tag 0}
+        fenced bool, inControlledShutdown bool 1+, logDirs []uuid 3+ tag 0,
+        cordonedLogDirs []uuid? 4+ tag 1 default null}
     1 UnregisterBrokerRecord 0 flexible 0+ {brokerId int32, brokerEpoch int64}
     2 TopicRecord 0 flexible 0+ {name string, topicId uuid}
     3 PartitionRecord 0-2 flexible 0+ {partitionId int32, topicId uuid, replicas []int32, isr []int32,
@@ -38,8 +39,9 @@ _TEXT = """
     14 ClientQuotaRecord 0 flexible 0+ {entity []{entityType string, entityName string?}, key string,
         value float64, remove bool}
     15 ProducerIdsRecord 0 flexible 0+ {brokerId int32, brokerEpoch int64, nextProducerId int64}
-    17 BrokerRegistrationChangeRecord 0-2 flexible 0+ {brokerId int32, brokerEpoch int64, fenced int8 tag 0,
-        inControlledShutdown int8 1+ tag 1, logDirs []uuid 2+ tag 2}
+    17 BrokerRegistrationChangeRecord 0-3 flexible 0+ {brokerId int32, brokerEpoch int64, fenced int8 tag 0,
+        inControlledShutdown int8 1+ tag 1, logDirs []uuid 2+ tag 2,
+        cordonedLogDirs []uuid? 3+ tag 3 default null}
     18 AccessControlEntryRecord 0 flexible 0+ {id uuid, resourceType int8, resourceName string,
         patternType int8, principal string, host string, operation int8, permissionType int8}
     19 RemoveAccessControlEntryRecord 0 flexible 0+ {id uuid}
@@ -54,6 +56,7 @@ _TEXT = """
         zkMigrationReady bool, endPoints []{name string, host string, port uint16, securityProtocol int16},
         features []{name string, minSupportedVersion int16, maxSupportedVersion int16}}
     28 ClearElrRecord 0 flexible 0+ {topicName string}
+    29 UnregisterControllerRecord 0 flexible 0+ {controllerId int32}
 """
 
 

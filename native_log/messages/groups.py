@@ -1,4 +1,4 @@
-"""Records of __consumer_offsets, up to Kafka 4.1 (Kafka: GroupCoordinatorRecordSerde)."""
+"""Records of __consumer_offsets, up to Kafka 4.4 (Kafka: GroupCoordinatorRecordSerde)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ RECORDS = coordinator_records("""
             serverAssignor string?, classicMemberMetadata {sessionTimeoutMs int32,
             supportedProtocols []{name string, metadata bytes}}? tag 0}
     6 ConsumerGroupTargetAssignmentMetadata {groupId string}
-        0 flexible 0+ {assignmentEpoch int32}
+        0 flexible 0+ {assignmentEpoch int32, assignmentTimestamp int64 tag 0}
     7 ConsumerGroupTargetAssignmentMember {groupId string, memberId string}
         0 flexible 0+ {topicPartitions []{topicId uuid, partitions []int32}}
     8 ConsumerGroupCurrentMemberAssignment {groupId string, memberId string}
         0 flexible 0+ {memberEpoch int32, previousMemberEpoch int32, state int8,
-            assignedPartitions []{topicId uuid, partitions []int32},
-            partitionsPendingRevocation []{topicId uuid, partitions []int32}}
+            assignedPartitions []{topicId uuid, partitions []int32,
+            assignmentEpochs []int32? tag 0},
+            partitionsPendingRevocation []{topicId uuid, partitions []int32,
+            assignmentEpochs []int32? tag 0}}
     10 ShareGroupMemberMetadata {groupId string, memberId string}
         0 flexible 0+ {rackId string?, clientId string, clientHost string, subscribedTopicNames []string}
     11 ShareGroupMetadata {groupId string}
         0 flexible 0+ {epoch int32, metadataHash int64}
     12 ShareGroupTargetAssignmentMetadata {groupId string}
-        0 flexible 0+ {assignmentEpoch int32}
+        0 flexible 0+ {assignmentEpoch int32, assignmentTimestamp int64 tag 0}
     13 ShareGroupTargetAssignmentMember {groupId string, memberId string}
         0 flexible 0+ {topicPartitions []{topicId uuid, partitions []int32}}
     14 ShareGroupCurrentMemberAssignment {groupId string, memberId string}
@@ -56,24 +58,34 @@ RECORDS = coordinator_records("""
     16 ConsumerGroupRegularExpression {groupId string, regularExpression string}
         0 flexible 0+ {topics []string, version int64, timestamp int64}
     17 StreamsGroupMetadata {groupId string}
-        0 flexible 0+ {epoch int32, metadataHash int64}
+        0 flexible 0+ {epoch int32, metadataHash int64, validatedTopologyEpoch int32 tag 0 default -1,
+            lastAssignmentConfigs []{key string, value string}? tag 1,
+            storedDescriptionTopologyEpoch int32 tag 2 default -1,
+            failedDescriptionTopologyEpoch int32 tag 3 default -1}
     19 StreamsGroupMemberMetadata {groupId string, memberId string}
         0 flexible 0+ {instanceId string?, rackId string?, clientId string, clientHost string,
             rebalanceTimeoutMs int32, topologyEpoch int32, processId string, userEndpoint {host string,
             port uint16}?, clientTags []{key string, value string}}
     20 StreamsGroupTargetAssignmentMetadata {groupId string}
-        0 flexible 0+ {assignmentEpoch int32}
+        0 flexible 0+ {assignmentEpoch int32, assignmentTimestamp int64 tag 0}
     21 StreamsGroupTargetAssignmentMember {groupId string, memberId string}
         0 flexible 0+ {activeTasks []{subtopologyId string, partitions []int32},
             standbyTasks []{subtopologyId string, partitions []int32}, warmupTasks []{subtopologyId string,
             partitions []int32}}
     22 StreamsGroupCurrentMemberAssignment {groupId string, memberId string}
         0 flexible 0+ {memberEpoch int32, previousMemberEpoch int32, state int8,
-            activeTasks []{subtopologyId string, partitions []int32}, standbyTasks []{subtopologyId string,
-            partitions []int32}, warmupTasks []{subtopologyId string, partitions []int32},
-            activeTasksPendingRevocation []{subtopologyId string, partitions []int32},
-            standbyTasksPendingRevocation []{subtopologyId string, partitions []int32},
-            warmupTasksPendingRevocation []{subtopologyId string, partitions []int32}}
+            activeTasks []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0},
+            standbyTasks []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0},
+            warmupTasks []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0},
+            activeTasksPendingRevocation []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0},
+            standbyTasksPendingRevocation []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0},
+            warmupTasksPendingRevocation []{subtopologyId string, partitions []int32,
+                assignmentEpochs []int32? tag 0}}
     23 StreamsGroupTopology {groupId string}
         0 flexible 0+ {epoch int32, subtopologies []{subtopologyId string, sourceTopics []string,
             sourceTopicRegex []string, stateChangelogTopics []{name string, partitions int32,

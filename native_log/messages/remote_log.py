@@ -1,4 +1,4 @@
-"""Records of __remote_log_metadata, up to Kafka 4.1 (Kafka: RemoteLogMetadataSerde)."""
+"""Records of __remote_log_metadata, up to Kafka 4.4 (Kafka: RemoteLogMetadataSerde)."""
 
 from __future__ import annotations
 

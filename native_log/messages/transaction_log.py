@@ -1,4 +1,4 @@
-"""Records of __transaction_state, up to Kafka 4.1 (Kafka: TransactionCoordinatorRecordSerde)."""
+"""Records of __transaction_state, up to Kafka 4.4 (Kafka: TransactionCoordinatorRecordSerde)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of the previous major version serves logs that kafkalog wrote, appends, and recovers them."""
+"""Older and newer brokers serve logs that kafkalog wrote, append to them, and recover them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from benchmarks.jvm import OLDER_KAFKA
+from benchmarks.jvm import NEWER_KAFKA, OLDER_KAFKA
 from native_log import LogDir
 
 from .cluster import Cluster, Consumed
@@ -36,9 +36,11 @@ class Outcome(NamedTuple):
     after_kill: Consumed
 
 
-@pytest.fixture(scope="module")
-def broker(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("older") / "logs", class_path, OLDER_KAFKA)
+@pytest.fixture(scope="module", params=[OLDER_KAFKA, NEWER_KAFKA], ids=["3.9", "4.4"])
+def broker(
+    class_path: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("other") / "logs", class_path, request.param)
     yield cluster
     cluster.stop()
 
