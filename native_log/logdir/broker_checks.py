@@ -79,23 +79,29 @@ def _duplicates(
             )
 
 
-def partition_problems(directory: PartitionDir, known_topic_id: str | None) -> Iterator[Problem]:
+def partition_problems(
+    directory: PartitionDir, known_topic_id: str | None, *, is_live: bool
+) -> Iterator[Problem]:
     """Yield what a broker does not accept in the small files of a partition directory.
 
     Args:
+        directory: the partition directory.
         known_topic_id: the topic's id in the cluster metadata; None: it is unknown.
+        is_live: a broker runs, which may not have written partition.metadata of a new partition yet.
     """
     error = malformed_leader_epochs(directory.folder)
     if error is not None:
         advice = f"{_NO_START}. {advice_for(directory.topic).epochs}"
         yield _problem("leader-epochs", f"{directory.path}/{LEADER_EPOCH_CHECKPOINT}", str(error), advice)
     if directory.kind is PartitionKind.NORMAL and directory.topic != METADATA_TOPIC:
-        yield from _topic_id_problem(directory, known_topic_id)
+        yield from _topic_id_problem(directory, known_topic_id, is_live=is_live)
 
 
-def _topic_id_problem(directory: PartitionDir, known_id: str | None) -> Iterator[Problem]:
+def _topic_id_problem(directory: PartitionDir, known_id: str | None, *, is_live: bool) -> Iterator[Problem]:
     """Kafka: PartitionMetadataFile, LogManager.isStrayKraftReplica."""
     text, topic_id = read_partition_metadata(directory.folder)
+    if text is None and is_live:
+        return
     if text is not None and topic_id is None:
         found, effect = repr(text[:100]), _NO_START
     elif known_id is None or topic_id == known_id:

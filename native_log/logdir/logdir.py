@@ -590,7 +590,8 @@ class LogDir(InternalTables):
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield what a broker does not accept in the small files of one of `partitions()`."""
-        yield from partition_problems(directory, self._known_topics.topic_id(directory))
+        is_live = self._directories[directory.path.parent].lock_holder is not None
+        yield from partition_problems(directory, self._known_topics.topic_id(directory), is_live=is_live)
 
     @property
     def topic_ids(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import native_log
@@ -25,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 def append(data: Path) -> None:
     with LogDir(data).partition("trimmed", 0) as log:
-        log.append([{"value": b"v"}])
+        log.append(pa.table({"value": [b"v"]}))
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from broker_lock import held_lock
 
 import native_log
 from native_log import (
@@ -286,6 +287,14 @@ def test_a_topic_id_that_a_broker_does_not_accept(logs: Path, text: str | None, 
     assert (row["kind"], row["path"], row["partition"]) == ("topic-id", str(file), 1)
     assert row["problem"] == f"expected the topic id {mine}, as in the cluster metadata, found {found}"
     assert row["advice"].endswith(f"version: 0 and topic_id: {mine}")
+
+
+def test_a_running_broker_writes_the_topic_id_later(logs: Path) -> None:
+    write(logs, topic("t", topic_id(logs)))
+    (logs / "t-1/partition.metadata").unlink()
+    with held_lock(logs):
+        assert native_log.verify(logs).num_rows == 0
+    assert native_log.verify(logs).num_rows == 1
 
 
 def test_topic_ids_without_cluster_metadata(logs: Path) -> None:
