@@ -67,9 +67,7 @@ def test_a_broker_does_not_start_with_a_malformed_file(cluster: Cluster, name: s
         native_log.recover(cluster.log_dir)
     else:
         file.write_bytes(before)
-    assert problems(cluster.log_dir) == []
-    assert {topic: len(cluster.consume(topic).rows) for topic in TOPICS} == dict.fromkeys(TOPICS, RECORDS)
-    cluster.stop()
+    assert problems(cluster.log_dir) == []  # the last test starts a broker with what recovery left
 
 
 def test_a_broker_does_not_start_with_a_foreign_directory(cluster: Cluster) -> None:
