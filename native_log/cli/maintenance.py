@@ -37,7 +37,7 @@ def verify_all(
     copies = log_dir.all_copies(partitions)
     count = 0
     with report_progress("verifying") as report:
-        checked = chain([(None, [*log_dir.problems()])], verify_partitions(log_dir, copies, report))
+        checked = chain([(None, [*log_dir.root_problems()])], verify_partitions(log_dir, copies, report))
         for partition, problems in checked:
             for problem in problems:
                 click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NO_START = "A broker does not start with it"
 
 
-def log_dir_problems(states: Mapping[Path, DirectoryState], found: PartitionCandidates) -> Iterator[Problem]:
+def root_problems(states: Mapping[Path, DirectoryState], found: PartitionCandidates) -> Iterator[Problem]:
     """Yield what a broker does not accept in the roots of log directories.
 
     Args:

@@ -14,7 +14,7 @@ from native_log.config import LogConfig
 from native_log.errors import EmptyLogDirError, KafkaLogError, TopicExistsError
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.reading.columns import check_mode, record_schema
-from native_log.logdir.broker_checks import log_dir_problems, partition_problems
+from native_log.logdir.broker_checks import partition_problems, root_problems
 from native_log.logdir.catalog import Catalog, PartitionCandidates, PartitionKey, copies_among
 from native_log.logdir.create import (
     assign_log_dirs,
@@ -584,9 +584,9 @@ class LogDir(InternalTables):
                 configs[directory.topic] = dict(facts.stored)
         return configs
 
-    def problems(self) -> Iterator[Problem]:
+    def root_problems(self) -> Iterator[Problem]:
         """Yield what a broker does not accept in the roots of the log directories."""
-        yield from log_dir_problems(self._directories, self._catalog.found)
+        yield from root_problems(self._directories, self._catalog.found)
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield what a broker does not accept in the small files of one of `partitions()`."""

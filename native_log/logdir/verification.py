@@ -116,7 +116,7 @@ def verify(
     )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     copies = log_dir.all_copies(partitions)
-    rows = [problem_row(None, problem) for problem in log_dir.problems()]
+    rows = [problem_row(None, problem) for problem in log_dir.root_problems()]
     rows += [
         problem_row(directory, problem)
         for directory, problems in verify_partitions(log_dir, copies, threads=threads)

@@ -28,7 +28,7 @@ def find_problems(
     Return their problems by kind, and how many each partition directory has.
     """
     kinds: dict[str, ProblemKind] = {}
-    add_problems(kinds, log_dir.problems())
+    add_problems(kinds, log_dir.root_problems())
     counts: dict[Path, int] = {}
     for directory, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
         add_problems(kinds, problems)
