@@ -5,14 +5,18 @@ A broker does not start with malformed files or foreign directories. It sets par
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, malformed_leader_epochs
 from native_log.checkpoints.meta_properties import META_PROPERTIES, malformed_meta_properties
-from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind, is_broker_directory
+from native_log.checkpoints.names import BOOTSTRAP_FILE, METADATA_TOPIC, PartitionKind, is_broker_directory
 from native_log.checkpoints.offset_checkpoints import malformed_advice, malformed_checkpoints
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_partition_metadata
+from native_log.errors import CorruptRecordError
 from native_log.log.problems import Problem, advice_for
+from native_log.logdir.known_topics import METADATA_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
     from native_log.logdir.discovery import PartitionDir
     from native_log.storage import Folder
 
+MALFORMED_FILE = "malformed-file"
+QUORUM_STATE = "quorum-state"
+"""The file in the directory of __cluster_metadata that has the state of its Raft quorum."""
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""Kafka: Uuid.METADATA_TOPIC_ID."""
 _NO_START = "A broker does not start with it"
 
 
@@ -48,9 +57,38 @@ def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
     reason = malformed_meta_properties(log_dir)
     if reason is not None:
         advice = f"{_NO_START}. Restore it: it has version, cluster.id and node.id, one on each line"
-        yield _problem("meta-properties", f"{log_dir}/{META_PROPERTIES}", reason, advice)
+        yield _problem(MALFORMED_FILE, f"{log_dir}/{META_PROPERTIES}", reason, advice)
     for name, error in malformed_checkpoints(log_dir).items():
-        yield _problem("checkpoint", f"{log_dir}/{name}", str(error), malformed_advice(name))
+        yield _problem(MALFORMED_FILE, f"{log_dir}/{name}", str(error), malformed_advice(name))
+    if not _is_snapshot(log_dir):
+        expected = "expected a complete snapshot of the cluster metadata, found a damaged one"
+        advice = f"{_NO_START}. Take it from another node of the cluster, or from a backup"
+        yield _problem(MALFORMED_FILE, f"{log_dir}/{BOOTSTRAP_FILE}", expected, advice)
+    if not _is_json(log_dir / METADATA_DIRECTORY, QUORUM_STATE):
+        advice = f"{_NO_START}. Restore it from a backup: it says for which controller this one voted"
+        path = f"{log_dir}/{METADATA_DIRECTORY}/{QUORUM_STATE}"
+        yield _problem(MALFORMED_FILE, path, "expected a JSON object, found something else", advice)
+
+
+def _is_snapshot(log_dir: Folder) -> bool:
+    """Return whether bootstrap.checkpoint is undamaged, or missing."""
+    from native_log.internal_topics.metadata_log import bootstrap_records  # takes long to import
+
+    try:
+        deque(bootstrap_records(log_dir), 0)
+    except CorruptRecordError:
+        return False
+    return True
+
+
+def _is_json(folder: Folder, name: str) -> bool:
+    """Return whether a file contains a JSON object, or is missing."""
+    try:
+        return isinstance(json.loads(folder.read(name)), dict)
+    except FileNotFoundError:
+        return True
+    except ValueError:
+        return False
 
 
 def _duplicates(
@@ -93,14 +131,14 @@ def partition_problems(
     if error is not None:
         advice = f"{_NO_START}. {advice_for(directory.topic).epochs}"
         yield _problem("leader-epochs", f"{directory.path}/{LEADER_EPOCH_CHECKPOINT}", str(error), advice)
-    if directory.kind is PartitionKind.NORMAL and directory.topic != METADATA_TOPIC:
+    if directory.kind is PartitionKind.NORMAL:
         yield from _topic_id_problem(directory, known_topic_id, is_live=is_live)
 
 
 def _topic_id_problem(directory: PartitionDir, known_id: str | None, *, is_live: bool) -> Iterator[Problem]:
     """Kafka: PartitionMetadataFile, LogManager.isStrayKraftReplica."""
     text, topic_id = read_partition_metadata(directory.folder)
-    if text is None and is_live:
+    if text is None and (is_live or directory.topic == METADATA_TOPIC):
         return
     if text is not None and topic_id is None:
         found, effect = repr(text[:100]), _NO_START
@@ -109,7 +147,9 @@ def _topic_id_problem(directory: PartitionDir, known_id: str | None, *, is_live:
     else:
         found = "no such file" if topic_id is None else topic_id
         effect = "A broker renames the directory to -stray, and does not serve its records"
-    if known_id is None:
+    if directory.topic == METADATA_TOPIC:
+        expected = written = METADATA_TOPIC_ID
+    elif known_id is None:
         expected, written = "a topic id", "as kafka-topics --describe prints it"
     else:
         expected, written = f"the topic id {known_id}, as in the cluster metadata", known_id

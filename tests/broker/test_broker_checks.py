@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 OTHER_ID = "EnLPaIafOS4u6TmZoJcUQg"
+FILES = (
+    *CHECKPOINT_FILES,
+    *("meta.properties", "bootstrap.checkpoint", "__cluster_metadata-0/quorum-state"),
+    *("malformed-0/leader-epoch-checkpoint", "malformed-0/partition.metadata"),
+)
 TOPICS = ("whole", "missing", "foreign", "versioned", "malformed")
 RECORDS = 7
 
@@ -44,15 +49,7 @@ def problems(log_dir: Path) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *CHECKPOINT_FILES,
-        "meta.properties",
-        "malformed-0/leader-epoch-checkpoint",
-        "malformed-0/partition.metadata",
-    ],
-)
+@pytest.mark.parametrize("name", FILES)
 def test_a_broker_does_not_start_with_a_malformed_file(cluster: Cluster, name: str) -> None:
     file = cluster.log_dir / name
     before = file.read_bytes()

@@ -61,7 +61,7 @@ def test_recovery_of_the_log_directory_removes_malformed_checkpoints(data: Path,
     (data / name).write_text("0\n3\n")
     (row,) = native_log.verify(data).to_pylist()
     assert (row["topic"], row["partition"], row["path"]) == (None, None, str(data / name))
-    assert row["kind"] == "checkpoint"
+    assert row["kind"] == "malformed-file"
     assert row["problem"] == "line 2: expected 3 entries, found 0"
     native_log.recover(data, dry_run=True)
     assert (data / name).read_text() == "0\n3\n"
@@ -84,7 +84,7 @@ def test_recovery_of_the_log_directory_removes_malformed_checkpoints(data: Path,
 def test_meta_properties(data: Path, text: str, problem: str) -> None:
     (data / "meta.properties").write_text(text)
     (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
-    assert (row["kind"], row["problem"]) == ("meta-properties", problem)
+    assert (row["kind"], row["problem"]) == ("malformed-file", problem)
 
 
 def test_meta_properties_of_a_zookeeper_cluster(data: Path) -> None:
@@ -131,3 +131,29 @@ def test_a_partition_in_two_log_directories(data: Path, properties: str | None, 
     rows = native_log.verify([data, other], ["trimmed"]).to_pylist()
     found = [(row["kind"], row["path"]) for row in rows]
     assert found == ([("duplicate", str(other / "trimmed-0"))] if is_duplicate else [])
+
+
+@pytest.mark.parametrize("text", ["", "malformed", "[]"])
+def test_the_quorum_state(data: Path, text: str) -> None:
+    file = data / "__cluster_metadata-0/quorum-state"
+    assert file.exists()
+    file.write_text(text)
+    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
+    assert (row["kind"], row["path"]) == ("malformed-file", str(file))
+
+
+def test_the_bootstrap_checkpoint(data: Path) -> None:
+    file = data / "bootstrap.checkpoint"
+    file.write_bytes(file.read_bytes()[:-1])
+    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
+    assert (row["kind"], row["path"]) == ("malformed-file", str(file))
+
+
+def test_the_topic_id_of_the_cluster_metadata(data: Path) -> None:
+    file = data / "__cluster_metadata-0/partition.metadata"
+    file.write_text("")
+    (row,) = native_log.verify(data, ["__cluster_metadata"]).to_pylist()
+    assert (row["kind"], row["path"]) == ("topic-id", str(file))
+    assert row["problem"] == "expected AAAAAAAAAAAAAAAAAAAAAQ, found ''"
+    file.unlink()
+    assert native_log.verify(data, ["__cluster_metadata"]).num_rows == 0
