@@ -50,12 +50,8 @@ def metadata_records(
         KafkaLogError: a part of the log is missing.
     """
     folder, directory = log.state.source.folder, log.path
-    matches = map(_SNAPSHOT.fullmatch, folder.list())
-    snapshots = {(int(match[1]), int(match[2])): match[0] for match in matches if match}
-    start, epoch = max(
-        (key for key in snapshots if end_offset is None or key[0] <= end_offset), default=(0, 0)
-    )
-    path = directory / snapshots[start, epoch] if (start, epoch) in snapshots else None
+    start, name = last_snapshot(folder, end_offset)
+    path = None if name is None else directory / name
     if path is not None:
         for batch in _snapshot_batches(folder, path.name):
             for record in records_of(batch):
@@ -76,6 +72,25 @@ def metadata_records(
                 yield directory, record
     elif end_offset is None and log.log_end_offset == 0:
         yield from bootstrap_records(Folder(str(directory.parent), folder.storage))
+
+
+def last_snapshot(folder: Folder, end_offset: int | None = None) -> tuple[int, str | None]:
+    """Return the end offset (exclusive) and the name of the last snapshot up to an offset; (0, None) if none.
+
+    Args:
+        folder: the directory of __cluster_metadata.
+        end_offset: the greatest end of the snapshot; None: any.
+    """
+    matches = map(_SNAPSHOT.fullmatch, folder.list())
+    snapshots = {(int(match[1]), int(match[2])): match[0] for match in matches if match}
+    ends = [key for key in snapshots if end_offset is None or key[0] <= end_offset]
+    return (max(ends)[0], snapshots[max(ends)]) if ends else (0, None)
+
+
+def check_snapshot(folder: Folder, name: str) -> None:
+    """Read a snapshot. Raises CorruptRecordError if it is damaged; FileNotFoundError."""
+    for _ in _snapshot_batches(folder, name):
+        pass
 
 
 def bootstrap_records(log_dir: Folder) -> Iterator[tuple[Path, Record]]:

@@ -6,7 +6,6 @@ A broker does not start with malformed files or foreign directories. It sets par
 from __future__ import annotations
 
 import json
-from collections import deque
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, malformed_leader_epochs
@@ -32,6 +31,7 @@ QUORUM_STATE = "quorum-state"
 """The file in the directory of __cluster_metadata that has the state of its Raft quorum."""
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """Kafka: Uuid.METADATA_TOPIC_ID."""
+_DAMAGED_SNAPSHOT = "expected a complete snapshot of the cluster metadata, found a damaged one"
 _NO_START = "A broker does not start with it"
 
 
@@ -60,25 +60,23 @@ def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
         yield _problem(MALFORMED_FILE, f"{log_dir}/{META_PROPERTIES}", reason, advice)
     for name, error in malformed_checkpoints(log_dir).items():
         yield _problem(MALFORMED_FILE, f"{log_dir}/{name}", str(error), malformed_advice(name))
-    if not _is_snapshot(log_dir):
-        expected = "expected a complete snapshot of the cluster metadata, found a damaged one"
-        advice = f"{_NO_START}. Take it from another node of the cluster, or from a backup"
-        yield _problem(MALFORMED_FILE, f"{log_dir}/{BOOTSTRAP_FILE}", expected, advice)
+    yield from _damaged_snapshot(log_dir, BOOTSTRAP_FILE)
     if not _is_json(log_dir / METADATA_DIRECTORY, QUORUM_STATE):
         advice = f"{_NO_START}. Restore it from a backup: it says for which controller this one voted"
         path = f"{log_dir}/{METADATA_DIRECTORY}/{QUORUM_STATE}"
         yield _problem(MALFORMED_FILE, path, "expected a JSON object, found something else", advice)
 
 
-def _is_snapshot(log_dir: Folder) -> bool:
-    """Return whether bootstrap.checkpoint is undamaged, or missing."""
-    from native_log.internal_topics.metadata_log import bootstrap_records  # takes long to import
+def _damaged_snapshot(folder: Folder, name: str) -> Iterator[Problem]:
+    from native_log.internal_topics.metadata_log import check_snapshot  # takes long to import
 
     try:
-        deque(bootstrap_records(log_dir), 0)
-    except CorruptRecordError:
-        return False
-    return True
+        check_snapshot(folder, name)
+    except FileNotFoundError:
+        return
+    except CorruptRecordError as error:
+        advice = f"{_NO_START}, unless only its end is missing. Take it from another node or from a backup"
+        yield Problem(MALFORMED_FILE, f"{folder}/{name}", error.position, None, _DAMAGED_SNAPSHOT, advice)
 
 
 def _is_json(folder: Folder, name: str) -> bool:
@@ -131,6 +129,12 @@ def partition_problems(
     if error is not None:
         advice = f"{_NO_START}. {advice_for(directory.topic).epochs}"
         yield _problem("leader-epochs", f"{directory.path}/{LEADER_EPOCH_CHECKPOINT}", str(error), advice)
+    if directory.topic == METADATA_TOPIC:
+        from native_log.internal_topics.metadata_log import last_snapshot  # takes long to import
+
+        _, snapshot = last_snapshot(directory.folder)
+        if snapshot is not None:
+            yield from _damaged_snapshot(directory.folder, snapshot)
     if directory.kind is PartitionKind.NORMAL:
         yield from _topic_id_problem(directory, known_topic_id, is_live=is_live)
 

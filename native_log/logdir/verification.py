@@ -62,11 +62,11 @@ PROBLEM_SCHEMA = pa.schema(
   that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
-  broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (another small file, or
-  a directory that is no partition, with which a broker does not start); "duplicate" (a partition in several
-  log directories of one broker); "unreadable" (a file or directory cannot be read); "orphan-object" (an object
-  in remote storage that its metadata does not name); "missing-object" (the metadata names a segment without
-  objects);
+  broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (another small file,
+  or a directory that is no partition, with which a broker does not start); "duplicate" (a partition in
+  several log directories of one broker); "unreadable" (a file or directory cannot be read); "orphan-object"
+  (an object in remote storage that its metadata does not name); "missing-object" (the metadata names a
+  segment without objects);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """

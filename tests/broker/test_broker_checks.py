@@ -56,7 +56,7 @@ def test_a_broker_does_not_start_with_a_malformed_file(cluster: Cluster, name: s
     file.write_text("malformed")
     (problem,) = problems(cluster.log_dir)
     assert problem["path"] == str(file)
-    assert problem["advice"].startswith("A broker does not start with it.")
+    assert problem["advice"].startswith("A broker does not start with it")
     with pytest.raises(JavaError):
         cluster.consume("whole")
     cluster.stop(cleanly=False)

@@ -142,11 +142,17 @@ def test_the_quorum_state(data: Path, text: str) -> None:
     assert (row["kind"], row["path"]) == ("malformed-file", str(file))
 
 
-def test_the_bootstrap_checkpoint(data: Path) -> None:
-    file = data / "bootstrap.checkpoint"
-    file.write_bytes(file.read_bytes()[:-1])
-    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
-    assert (row["kind"], row["path"]) == ("malformed-file", str(file))
+@pytest.mark.parametrize("kept_bytes", [0, 9, -1])
+def test_snapshots_of_the_cluster_metadata(data: Path, kept_bytes: int) -> None:
+    bootstrap = data / "bootstrap.checkpoint"
+    *_, older, newest = sorted((data / "__cluster_metadata-0").glob("*.checkpoint"))
+    for file in (bootstrap, older, newest):
+        file.write_bytes(file.read_bytes()[:kept_bytes])
+    rows = native_log.verify(data, ["__cluster_metadata"]).to_pylist()
+    assert [(row["kind"], row["path"], row["topic"]) for row in rows] == [
+        ("malformed-file", str(bootstrap), None),
+        ("malformed-file", str(newest), "__cluster_metadata"),
+    ]
 
 
 def test_the_topic_id_of_the_cluster_metadata(data: Path) -> None:
