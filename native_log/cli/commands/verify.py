@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from native_log.logdir.remote_storage import RemoteArguments
 
 
-@click.command(short_help="Check batches, indexes and snapshots.")
+@click.command(short_help="Check batches, indexes, and the files that a broker needs.")
 @tiered_log_dir_options
 @topics_options("all topics")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object for each problem.")
@@ -29,8 +29,9 @@ def verify(
 ) -> None:
     """Check logs: checksums, records, offsets, indexes, snapshots, checkpoints and other small files.
 
-    Of a partition that several directories contain, each copy is checked. Print a line for each problem. The
-    exit code is 1 if there is any. No file is changed.
+    Of a partition that several directories contain, each copy is checked. So is what keeps a broker from
+    starting: malformed files, foreign directories, partitions in two directories of one broker. Print a line
+    for each problem. The exit code is 1 if there is any. No file is changed.
 
     Offsets that no batch has are a problem if the topic is not compacted. If its policy is unknown, they are
     a warning, which does not change the exit code.
