@@ -15,7 +15,6 @@ from native_log.checkpoints.offset_checkpoints import malformed_advice, malforme
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from native_log.errors import CorruptRecordError
 from native_log.log.problems import Problem, advice_for
-from native_log.logdir.known_topics import METADATA_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +30,6 @@ QUORUM_STATE = "quorum-state"
 """The file in the directory of __cluster_metadata that has the state of its Raft quorum."""
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """Kafka: Uuid.METADATA_TOPIC_ID."""
-_DAMAGED_SNAPSHOT = "expected a complete snapshot of the cluster metadata, found a damaged one"
 _NO_START = "A broker does not start with it"
 
 
@@ -60,33 +58,46 @@ def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
         yield _problem(MALFORMED_FILE, f"{log_dir}/{META_PROPERTIES}", reason, advice)
     for name, error in malformed_checkpoints(log_dir).items():
         yield _problem(MALFORMED_FILE, f"{log_dir}/{name}", str(error), malformed_advice(name))
-    yield from _damaged_snapshot(log_dir, BOOTSTRAP_FILE)
-    if not _is_json(log_dir / METADATA_DIRECTORY, QUORUM_STATE):
-        advice = f"{_NO_START}. Restore it from a backup: it says for which controller this one voted"
-        path = f"{log_dir}/{METADATA_DIRECTORY}/{QUORUM_STATE}"
-        yield _problem(MALFORMED_FILE, path, "expected a JSON object, found something else", advice)
+    problem = metadata_file_problem(log_dir, BOOTSTRAP_FILE)
+    if problem is not None:
+        yield problem
 
 
-def _damaged_snapshot(folder: Folder, name: str) -> Iterator[Problem]:
+def metadata_file_problem(folder: Folder, name: str) -> Problem | None:
+    """Return what is wrong with a snapshot of the cluster metadata, or with quorum-state; None if nothing is.
+
+    A missing file is no problem.
+    """
+    try:
+        if name == QUORUM_STATE:
+            return _quorum_state_problem(folder)
+        return _snapshot_problem(folder, name)
+    except FileNotFoundError:
+        return None
+
+
+def _snapshot_problem(folder: Folder, name: str) -> Problem | None:
     from native_log.internal_topics.metadata_log import check_snapshot  # takes long to import
 
     try:
         check_snapshot(folder, name)
-    except FileNotFoundError:
-        return
     except CorruptRecordError as error:
+        expected = "expected a complete snapshot of the cluster metadata, found a damaged one"
         advice = f"{_NO_START}, unless only its end is missing. Take it from another node or from a backup"
-        yield Problem(MALFORMED_FILE, f"{folder}/{name}", error.position, None, _DAMAGED_SNAPSHOT, advice)
+        return Problem(MALFORMED_FILE, f"{folder}/{name}", error.position, None, expected, advice)
+    return None
 
 
-def _is_json(folder: Folder, name: str) -> bool:
-    """Return whether a file contains a JSON object, or is missing."""
+def _quorum_state_problem(folder: Folder) -> Problem | None:
     try:
-        return isinstance(json.loads(folder.read(name)), dict)
-    except FileNotFoundError:
-        return True
+        is_object = isinstance(json.loads(folder.read(QUORUM_STATE)), dict)
     except ValueError:
-        return False
+        is_object = False
+    if is_object:
+        return None
+    expected = "expected a JSON object, found something else"
+    advice = f"{_NO_START}. Restore it from a backup: it says for which controller this one voted"
+    return _problem(MALFORMED_FILE, f"{folder}/{QUORUM_STATE}", expected, advice)
 
 
 def _duplicates(
@@ -133,8 +144,10 @@ def partition_problems(
         from native_log.internal_topics.metadata_log import last_snapshot  # takes long to import
 
         _, snapshot = last_snapshot(directory.folder)
-        if snapshot is not None:
-            yield from _damaged_snapshot(directory.folder, snapshot)
+        for name in (QUORUM_STATE, snapshot):
+            problem = None if name is None else metadata_file_problem(directory.folder, name)
+            if problem is not None:
+                yield problem
     if directory.kind is PartitionKind.NORMAL:
         yield from _topic_id_problem(directory, known_topic_id, is_live=is_live)
 

@@ -8,7 +8,9 @@ from native_log.checkpoints.leader_epochs import truncate_from_end, update_leade
 from native_log.checkpoints.names import METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC
 from native_log.checkpoints.partition_metadata import write_topic_id
 from native_log.errors import CorruptRecordError
+from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX
 from native_log.log.recovery.log_recovery import recover_log
+from native_log.logdir.broker_checks import QUORUM_STATE, metadata_file_problem
 from native_log.salvaging.log_files import copy_file
 from native_log.salvaging.report import Finding
 
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
 
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.salvaging.source_log import SourceLog
-
-_RAFT_FILES = ("quorum-state",)
-_RAFT_SNAPSHOT = ".checkpoint"
 
 
 def complete_log(
@@ -52,7 +51,10 @@ def complete_log(
 
 
 def copy_raft_files(source: SourceLog, names: Iterable[str], target: Path | None) -> list[Finding]:
-    """Copy the snapshots and the quorum state of the controllers' log. Return those that cannot be read.
+    """Copy the snapshots and the quorum state of the controllers' log. Return those that are not copied.
+
+    Malformed ones are left out, because a broker would not start with them. Without a snapshot it starts from
+    an older one and the log.
 
     Args:
         source: the log.
@@ -65,11 +67,16 @@ def copy_raft_files(source: SourceLog, names: Iterable[str], target: Path | None
         return []
     findings = []
     for name in sorted(names):
-        if name in _RAFT_FILES or name.endswith(_RAFT_SNAPSHOT):
+        if name == QUORUM_STATE or name.endswith(SNAPSHOT_SUFFIX):
             path = source.directory.path / name
             reason = copy_file(path, None if target is None else target / name)
             if reason is not None:
                 findings.append(Finding("lost", "unreadable", str(path), reason=reason))
+            elif (problem := metadata_file_problem(source.directory.folder, name)) is not None:
+                if target is not None:
+                    (target / name).unlink()
+                reason = f"{problem.problem}. A broker would not start with it, so it is left out"
+                findings.append(Finding("lost", problem.kind, str(path), reason=reason))
     return findings
 
 

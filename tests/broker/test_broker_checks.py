@@ -45,7 +45,7 @@ def metadata(log_dir: Path, topic: str) -> Path:
 
 
 def problems(log_dir: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = native_log.verify(log_dir, TOPICS).to_pylist()
+    rows: list[dict[str, Any]] = native_log.verify(log_dir, [*TOPICS, "__cluster_metadata"]).to_pylist()
     return rows
 
 

@@ -138,7 +138,7 @@ def test_the_quorum_state(data: Path, text: str) -> None:
     file = data / "__cluster_metadata-0/quorum-state"
     assert file.exists()
     file.write_text(text)
-    (row,) = native_log.verify(data, ["trimmed"]).to_pylist()
+    (row,) = native_log.verify(data, ["__cluster_metadata"]).to_pylist()
     assert (row["kind"], row["path"]) == ("malformed-file", str(file))
 
 

@@ -141,6 +141,20 @@ def test_a_whole_log_directory(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["quorum-state", "00000000000000000142-0000000003.checkpoint"])
+def test_damaged_files_of_the_controllers_are_left_out(tmp_path: Path, name: str) -> None:
+    source = shutil.copytree(GOLDEN / "kafka-4.1/whole-broker/data", tmp_path / "source")
+    damaged = source / "__cluster_metadata-0" / name
+    assert damaged.exists()
+    damaged.write_text("damaged")
+    for dry_run in (True, False):
+        report = native_log.salvage(source, tmp_path / "copy", dry_run=dry_run)
+        (lost,) = (row for row in report.to_pylist() if row["status"] == "lost")
+        assert (lost["kind"], lost["path"]) == ("malformed-file", str(damaged))
+    assert not (tmp_path / "copy/__cluster_metadata-0" / name).exists()
+    assert native_log.verify(tmp_path / "copy").num_rows == 0
+
+
 def test_deleted_directories_if_asked(tmp_path: Path) -> None:
     source = GOLDEN / "kafka-4.1/whole-broker/data"
     native_log.salvage(source, tmp_path / "copy", "gone", include_deleted=True)
