@@ -75,7 +75,7 @@ def write_copy(
     ):
         if offset is not None:
             (log_dir / name).write_text(f"0\n1\nt 0 {offset}\n")
-    (log_dir / "meta.properties").write_text("version=1\nbroker.id=1\n")
+    (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\n")
     return directory
 
 

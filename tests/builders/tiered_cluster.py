@@ -198,4 +198,4 @@ class TrackedCluster(Cluster):
         """Write the first `count` records of the metadata into a log directory."""
         batches = [v2([Rec(None, value)], offset) for offset, value in enumerate(self.metadata[:count])]
         write_log(data / "__remote_log_metadata-0", {0: batches})
-        (data / "meta.properties").write_text("version=1\nbroker.id=1\n")
+        (data / "meta.properties").write_text("version=0\nbroker.id=1\n")

@@ -288,7 +288,7 @@ def test_leader_epochs_and_topic_id(tmp_path: Path) -> None:
     for content in (
         "",
         "version: 0",
-        "version: 1\ntopic_id: " + "B" * 22,
+        "version: x\ntopic_id: " + "B" * 22,
         "version: 0\ntopic_id: " + "A" * 22,
     ):
         (tmp_path / "partition.metadata").write_text(content)
