@@ -110,7 +110,7 @@ def malformed_advice(name: str) -> str:
     """Return what to do about the checkpoint file `name` if it is malformed."""
     return (
         "A broker does not start with it. Restore it, or run kafkalog recover on the log directory, which "
-        f"removes it; {_WITHOUT_ENTRIES[name]}"
+        f"sets it aside; {_WITHOUT_ENTRIES[name]}"
     )
 
 

@@ -47,7 +47,7 @@ class ClosedLog:
 class WriteSession:
     """The session of a log directory, shared within the process. Call `leave` once for each `enter`."""
 
-    def __init__(self, log_dir: Path, *, removes_malformed: bool) -> None:
+    def __init__(self, log_dir: Path, *, sets_malformed_aside: bool) -> None:
         """Do not call this; use `enter` or `exclusive`."""
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
@@ -56,7 +56,7 @@ class WriteSession:
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         marker = log_dir / CLEAN_SHUTDOWN_FILE
         try:
-            if not removes_malformed:
+            if not sets_malformed_aside:
                 check_checkpoints(log_dir)
             self._marker: bytes | None = read_file(str(marker), follow_link=False)
         except FileNotFoundError:
@@ -73,13 +73,13 @@ class WriteSession:
         return self._marker is not None
 
     @classmethod
-    def enter(cls, log_dir: Path, *, removes_malformed: bool = False) -> WriteSession:
+    def enter(cls, log_dir: Path, *, sets_malformed_aside: bool = False) -> WriteSession:
         """Return the session of the log directory; begin it if there is none.
 
         Args:
             log_dir: the log directory.
-            removes_malformed: the caller removes malformed checkpoint files. Others must not go on: to update
-                one entry of such a file would lose the rest.
+            sets_malformed_aside: the caller renames malformed checkpoint files. Others must not go on: to
+                update one entry of such a file would lose the rest.
 
         Raises:
             LogDirInUseError: another process holds the directory, or a block of `exclusive`.
@@ -96,14 +96,14 @@ class WriteSession:
                     path=log_dir,
                 )
             if session is None:
-                session = cls(log_dir, removes_malformed=removes_malformed)
+                session = cls(log_dir, sets_malformed_aside=sets_malformed_aside)
                 _sessions[name, os.getpid()] = session
             session._holders += 1
             return session
 
     @classmethod
     @contextmanager
-    def exclusive(cls, log_dir: Path, *, removes_malformed: bool = False) -> Iterator[WriteSession]:
+    def exclusive(cls, log_dir: Path, *, sets_malformed_aside: bool = False) -> Iterator[WriteSession]:
         """Hold a session that no other writer in this process or another one can share.
 
         It is for operations that replace files of logs, such as compaction. Arguments and errors as for
@@ -117,7 +117,7 @@ class WriteSession:
                     "writes to; close its logs first",
                     path=log_dir,
                 )
-            session = cls.enter(log_dir, removes_malformed=removes_malformed)
+            session = cls.enter(log_dir, sets_malformed_aside=sets_malformed_aside)
             session._is_exclusive = True
         try:
             yield session

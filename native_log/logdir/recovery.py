@@ -63,8 +63,8 @@ def recover(
     index is missing is read too, wherever it lies; it may be truncated, but the log continues after it.
     Indexes, producer state and leader epochs of the segments read are rebuilt, and an interrupted compaction
     is finished. A log directory whose logs were all recovered is marked as cleanly shut down, and malformed
-    checkpoint files, with which a broker does not start, are removed from it. Recovering it again changes
-    nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
+    checkpoint files, with which a broker does not start, get the suffix `.malformed`. Recovering it again
+    changes nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
 
     Args:
         path: log directories or partition directories. No broker may run on them.
@@ -132,7 +132,9 @@ def _recover_locked(
     whole = {discovery.log_dir for discovery in found if is_complete and not discovery.is_partition}
     with ExitStack() as locks:
         sessions = {
-            log_dir: locks.enter_context(WriteSession.exclusive(log_dir, removes_malformed=log_dir in whole))
+            log_dir: locks.enter_context(
+                WriteSession.exclusive(log_dir, sets_malformed_aside=log_dir in whole)
+            )
             for log_dir in dict.fromkeys(discovery.log_dir for discovery in found)
         }
         discoveries = [find_partitions(location) for location in locations]
@@ -141,7 +143,7 @@ def _recover_locked(
         for session in sessions.values():
             session.begin()
         for log_dir in whole:
-            _remove_malformed_checkpoints(log_dir)
+            _set_malformed_checkpoints_aside(log_dir)
         try:
             results = options.recover_all(partitions, saved, dry_run=False)
         except BaseException:
@@ -256,11 +258,11 @@ def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[
     return [partition.path.name for partition in discovery.partitions if partition.topic == METADATA_TOPIC]
 
 
-def _remove_malformed_checkpoints(log_dir: Path) -> None:
-    """Remove malformed checkpoint files. The end of the session writes those whose offsets are then known."""
+def _set_malformed_checkpoints_aside(log_dir: Path) -> None:
+    """Rename malformed checkpoint files. The end of the session writes those whose offsets are then known."""
     for name in malformed_checkpoints(log_dir):
-        (log_dir / name).unlink()
-        logger.warning("%s: the malformed file was removed", log_dir / name)
+        aside = (log_dir / name).rename(log_dir / f"{name}.malformed")
+        logger.warning("%s: the malformed file was renamed to %s", log_dir / name, aside.name)
 
 
 def _final_offsets(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

@@ -56,7 +56,7 @@ def test_a_log_directory_with_a_malformed_checkpoint_is_not_changed(
 
 
 @pytest.mark.parametrize("name", CHECKPOINT_FILES)
-def test_recovery_of_the_log_directory_removes_malformed_checkpoints(data: Path, name: str) -> None:
+def test_recovery_of_the_log_directory_sets_malformed_checkpoints_aside(data: Path, name: str) -> None:
     sound = read_offset_checkpoint(data / name)
     (data / name).write_text("0\n3\n")
     (row,) = native_log.verify(data).to_pylist()
@@ -66,6 +66,7 @@ def test_recovery_of_the_log_directory_removes_malformed_checkpoints(data: Path,
     native_log.recover(data, dry_run=True)
     assert (data / name).read_text() == "0\n3\n"
     native_log.recover(data)
+    assert (data / f"{name}.malformed").read_text() == "0\n3\n"
     assert native_log.verify(data).num_rows == 0
     if name == "recovery-point-offset-checkpoint":
         assert read_offset_checkpoint(data / name) == sound
