@@ -114,10 +114,10 @@ def malformed_advice(name: str) -> str:
     )
 
 
-def check_checkpoints(log_dir: Path) -> None:
+def check_checkpoints(log_dir: Path | Folder) -> None:
     """Raise KafkaLogError if a checkpoint file is malformed: an update of one entry would lose the others."""
     for name, error in malformed_checkpoints(log_dir).items():
-        raise KafkaLogError(f"{error}. {malformed_advice(name)}", path=log_dir / name)
+        raise KafkaLogError(f"{error}. {malformed_advice(name)}", path=f"{log_dir}/{name}")
 
 
 def write_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -185,7 +185,7 @@ def parse_offset_checkpoint(text: str) -> Offsets:
         parts = line.split()
         if len(parts) != 3 or line[0].isspace():
             raise MalformedCheckpointError(
-                number, f"expected topic, partition and offset, found {line!r:.80}"
+                number, f"expected topic, partition and offset, found {line[:40]!r}"
             )
         offsets[parts[0], _number(parts[1], number, _MAX_INT)] = _number(parts[2], number)
     entries = len(lines) - 2
@@ -200,4 +200,4 @@ def _number(text: str, line: int, maximum: int = _MAX_LONG) -> int:
         number = int(text)
         if _MIN_LONG <= number <= maximum:
             return number
-    raise MalformedCheckpointError(line, f"expected a number, found {text!r:.80}")
+    raise MalformedCheckpointError(line, f"expected a number, found {text[:40]!r}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from native_log.arguments import path_list
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.offset_checkpoints import check_checkpoints
 from native_log.checkpoints.write_session import WriteSession
 from native_log.errors import InvalidTopicError
 from native_log.logdir.discovery import local_paths
@@ -43,7 +44,8 @@ def open_for_maintenance(
         allow_empty: raise no error if there is no partition to read.
         storage_options: settings for paths that are URLs.
 
-    Raises LogDirInUseError, NotALogDirError for a URL unless `dry_run`, and the errors of LogDir.
+    Raises KafkaLogError if a checkpoint file is malformed; LogDirInUseError, NotALogDirError for a URL unless
+    `dry_run`; and the errors of LogDir.
     """
     paths = path_list(path)
     if not dry_run:
@@ -52,6 +54,8 @@ def open_for_maintenance(
         paths, high_watermark="checkpoint", allow_empty=allow_empty, storage_options=storage_options
     )
     if dry_run:
+        for directory in log_dir.directories:
+            check_checkpoints(directory.folder)  # as WriteSession does
         yield log_dir
         return
     with ExitStack() as locks:

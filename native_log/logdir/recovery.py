@@ -20,6 +20,7 @@ from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
+    check_checkpoints,
     malformed_checkpoints,
     update_offset_checkpoint,
 )
@@ -96,16 +97,21 @@ def recover(
         threads,
         on_partition,
     )
+    is_complete = topics is None and not topic_names(exclude_topics)
     if dry_run:
         discoveries = [find_partitions(location) for location in locations]
         saved = {discovery.log_dir: OffsetCheckpoints.read(discovery.log_dir) for discovery in discoveries}
+        whole = _whole_log_dirs(discoveries, is_complete=is_complete)
         for log_dir in saved:
             _warn_of_a_broker(log_dir)
+            if log_dir in whole:
+                _set_malformed_checkpoints_aside(log_dir, dry_run=True)
+            else:
+                check_checkpoints(log_dir)  # as WriteSession does
         results = options.recover_all(
             recoverable_partitions(discoveries, topics, exclude_topics), saved, dry_run=True
         )
     else:
-        is_complete = topics is None and not topic_names(exclude_topics)
         results = _recover_locked(locations, topics, exclude_topics, options, is_complete=is_complete)
     return pa.Table.from_pylist(
         [recovery_row(result, dry_run=dry_run) for result in results], schema=RECOVERY_SCHEMA
@@ -129,7 +135,7 @@ def _recover_locked(
         is_complete: no partition of the directories is left out.
     """
     found = [find_partitions(location) for location in locations]
-    whole = {discovery.log_dir for discovery in found if is_complete and not discovery.is_partition}
+    whole = _whole_log_dirs(found, is_complete=is_complete)
     with ExitStack() as locks:
         sessions = {
             log_dir: locks.enter_context(
@@ -143,7 +149,7 @@ def _recover_locked(
         for session in sessions.values():
             session.begin()
         for log_dir in whole:
-            _set_malformed_checkpoints_aside(log_dir)
+            _set_malformed_checkpoints_aside(log_dir, dry_run=False)
         try:
             results = options.recover_all(partitions, saved, dry_run=False)
         except BaseException:
@@ -258,11 +264,19 @@ def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[
     return [partition.path.name for partition in discovery.partitions if partition.topic == METADATA_TOPIC]
 
 
-def _set_malformed_checkpoints_aside(log_dir: Path) -> None:
+def _whole_log_dirs(discoveries: Iterable[Discovery], *, is_complete: bool) -> set[Path]:
+    """Return the log directories of which all partitions are recovered."""
+    return {discovery.log_dir for discovery in discoveries if is_complete and not discovery.is_partition}
+
+
+def _set_malformed_checkpoints_aside(log_dir: Path, *, dry_run: bool) -> None:
     """Rename malformed checkpoint files. The end of the session writes those whose offsets are then known."""
     for name in malformed_checkpoints(log_dir):
-        aside = (log_dir / name).rename(log_dir / f"{name}.malformed")
-        logger.warning("%s: the malformed file was renamed to %s", log_dir / name, aside.name)
+        path, aside = log_dir / name, f"{name}.malformed"
+        if not dry_run:
+            path.rename(log_dir / aside)
+        verb = "would be" if dry_run else "was"
+        logger.warning("%s: the malformed file %s renamed to %s", path, verb, aside)
 
 
 def _final_offsets(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

@@ -55,8 +55,25 @@ def test_a_log_directory_with_a_malformed_checkpoint_is_not_changed(
     assert after == {file: content for file, content in before.items() if file.name != ".lock"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: native_log.compact(data, dry_run=True),
+        lambda data: native_log.retain(data, dry_run=True),
+        lambda data: native_log.recover(data, ["trimmed"], dry_run=True),
+    ],
+    ids=["compact", "retain", "recover one topic"],
+)
+def test_a_dry_run_fails_too(data: Path, change: Callable[[Path], object]) -> None:
+    (data / "log-start-offset-checkpoint").write_text("malformed")
+    with pytest.raises(KafkaLogError, match=r"log-start-offset-checkpoint: line 1: .* kafkalog recover"):
+        change(data)
+
+
 @pytest.mark.parametrize("name", CHECKPOINT_FILES)
-def test_recovery_of_the_log_directory_sets_malformed_checkpoints_aside(data: Path, name: str) -> None:
+def test_recovery_of_the_log_directory_sets_malformed_checkpoints_aside(
+    data: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     sound = read_offset_checkpoint(data / name)
     (data / name).write_text("0\n3\n")
     (row,) = native_log.verify(data).to_pylist()
@@ -64,6 +81,7 @@ def test_recovery_of_the_log_directory_sets_malformed_checkpoints_aside(data: Pa
     assert row["kind"] == "malformed-file"
     assert row["problem"] == "line 2: expected 3 entries, found 0"
     native_log.recover(data, dry_run=True)
+    assert f"{name}: the malformed file would be renamed to {name}.malformed" in caplog.text
     assert (data / name).read_text() == "0\n3\n"
     native_log.recover(data)
     assert (data / f"{name}.malformed").read_text() == "0\n3\n"
