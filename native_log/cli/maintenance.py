@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,7 @@ from native_log.logdir.recovery_report import PartitionRecovery, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
-from native_log.logdir.verification import problem_row, verify_partitions
+from native_log.logdir.verification import problem_row, verify_log_dirs
 from native_log.sizes import format_count
 
 if TYPE_CHECKING:
@@ -37,17 +36,16 @@ def verify_all(
     copies = log_dir.all_copies(partitions)
     count = 0
     with report_progress("verifying") as report:
-        checked = chain([(None, [*log_dir.root_problems()])], verify_partitions(log_dir, copies, report))
-        for partition, problems in checked:
+        for partition, problems in verify_log_dirs(log_dir, copies, report):
             for problem in problems:
                 click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
             count += len(problems)
     if not as_json:
         summary = format_count(count, "problem") if count else "no problems"
-        what = format_count(len(partitions), "partition")
+        checked = format_count(len(partitions), "partition")
         if len(copies) > len(partitions):
-            what = f"{format_count(len(copies), 'directory', 'directories')} of {what}"
-        click.echo(f"{what} checked, {summary}")
+            checked = f"{format_count(len(copies), 'directory', 'directories')} of {checked}"
+        click.echo(f"{checked} checked, {summary}")
     return count
 
 

@@ -482,7 +482,7 @@ class LogDir(InternalTables):
 
         Raises KafkaLogError, OSError.
         """
-        return self._logs.open_copy(directory)
+        return self._logs.open_log([directory])
 
     def remote_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield where objects in remote storage and its metadata contradict each other."""
@@ -585,11 +585,11 @@ class LogDir(InternalTables):
         return configs
 
     def root_problems(self) -> Iterator[Problem]:
-        """Yield what a broker does not accept in the roots of the log directories."""
+        """Yield what a broker would reject in the roots of the log directories."""
         yield from root_problems(self._directories, self._catalog.found)
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
-        """Yield what a broker does not accept in the small files of one of `partitions()`."""
+        """Yield what a broker would reject among the small files of one of `partitions()`."""
         is_live = self._directories[directory.path.parent].lock_holder is not None
         yield from partition_problems(directory, self._known_topics.topic_id(directory), is_live=is_live)
 

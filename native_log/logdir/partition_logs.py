@@ -110,7 +110,10 @@ class PartitionLogs:
         """Open the log of a partition: see LogDir.partition."""
         if len(copies) > 1:
             return self._open_merged(copies)
-        return self._open_joined(copies[0], config) or self._open_owned(copies[0], config)
+        (directory,) = copies
+        if self._remote is not None and self._remote.has(directory):
+            return self._open_joined(self._remote, directory, config)
+        return self._open(directory, config)
 
     @no_garbage_collection()
     def open_logs(self, partitions: Sequence[Sequence[PartitionDir]]) -> list[PartitionLog]:
@@ -145,7 +148,7 @@ class PartitionLogs:
         paths = [str(directory.path) for directory in directories]
         listings = list_ahead(paths, self._options.max_batch_bytes)
         for directory, listed in zip(directories, listings, strict=True):
-            yield partial(self._open_owned, directory, listed=listed)
+            yield partial(self._open, directory, listed=listed)
 
     def unbounded_ranges(
         self, directories: Iterable[PartitionDir]
@@ -165,10 +168,6 @@ class PartitionLogs:
                     if found.slices:
                         ranges[directory.key] = found
         return {directory.key: ranges[directory.key] for directory in wanted if directory.key in ranges}
-
-    def open_copy(self, directory: PartitionDir) -> PartitionLog:
-        """Open the log in one directory, with its remote segments. Raises KafkaLogError, OSError."""
-        return self._open_joined(directory, None) or self._open(directory)
 
     def try_to_open(self, directory: PartitionDir) -> LogState | None:
         """Open the log in one directory, without remote segments; None if it cannot be opened."""
@@ -197,14 +196,6 @@ class PartitionLogs:
         source = self._source(directory)
         return UnboundedRange.of(source, list_log(source.folder, self._options.max_batch_bytes))
 
-    def _open_owned(
-        self,
-        directory: PartitionDir,
-        config: Mapping[str, object] | None = None,
-        listed: OrdinaryLog | None = None,
-    ) -> PartitionLog:
-        return self._open(directory, config, listed).owned_by(self)
-
     def _open(
         self,
         directory: PartitionDir,
@@ -223,23 +214,22 @@ class PartitionLogs:
             self._states[state.path] = replace(state, unfinished=WriteIntent.read(state.folder))
             source = self._source(directory)
             log = PartitionLog(source.open(), settings)
-        return log.followed_by(self._follower([directory]))
+        return log.followed_by(self._follower([directory])).owned_by(self)
 
     def _open_joined(
-        self, directory: PartitionDir, config: Mapping[str, object] | None
-    ) -> PartitionLog | None:
-        """Open a log that has segments in remote storage; None if it has none."""
-        if self._remote is None or not self._remote.has(directory):
-            return None
+        self, remote: RemoteLogs, directory: PartitionDir, config: Mapping[str, object] | None
+    ) -> PartitionLog:
+        """Open a log that has segments in remote storage."""
         source = self._joined.get(directory.key)
         if source is None:
             gaps = self.explain_gaps([directory])
             if self._is_remote_alone:
-                source = self._remote.join_alone(directory, self._options.max_batch_bytes, gaps)
+                source = remote.join_alone(directory, self._options.max_batch_bytes, gaps)
             else:
-                source = self._remote.join(self._open(directory, config).state, gaps)
+                log = self._open(directory, config)
+                source = remote.join(log.state, gaps)
                 if source is None:
-                    return None
+                    return log
             self._joined[directory.key] = source
         joined = PartitionLog(source.open())
         return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))

@@ -62,8 +62,8 @@ PROBLEM_SCHEMA = pa.schema(
   that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
-  broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (another small file,
-  or a directory that is no partition, with which a broker does not start); "duplicate" (a partition in
+  broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (a malformed
+  metadata file, or a directory that is not a partition: a broker does not start); "duplicate" (a partition in
   several log directories of one broker); "unreadable" (a file or directory cannot be read); "orphan-object"
   (an object in remote storage that its metadata does not name); "missing-object" (the metadata names a
   segment without objects);
@@ -116,10 +116,9 @@ def verify(
     )
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     copies = log_dir.all_copies(partitions)
-    rows = [problem_row(None, problem) for problem in log_dir.root_problems()]
-    rows += [
+    rows = [
         problem_row(directory, problem)
-        for directory, problems in verify_partitions(log_dir, copies, threads=threads)
+        for directory, problems in verify_log_dirs(log_dir, copies, threads=threads)
         for problem in problems
     ]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
@@ -145,6 +144,17 @@ def open_all_copies(
         storage_options=storage_options,
         **remote,
     )
+
+
+def verify_log_dirs(
+    log_dir: LogDir,
+    partitions: Sequence[PartitionDir],
+    on_progress: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> Generator[tuple[PartitionDir | None, list[Problem]], None, None]:
+    """Yield the problems of the log directories as a whole, with None, and then as `verify_partitions`."""
+    yield None, list(log_dir.root_problems())
+    yield from verify_partitions(log_dir, partitions, on_progress, threads)
 
 
 def verify_partitions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.logdir.verification import verify_partitions
+from native_log.logdir.verification import verify_log_dirs
 from native_log.reporting.figures import ProblemKind
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ def find_problems(
     Return their problems by kind, and how many each partition directory has.
     """
     kinds: dict[str, ProblemKind] = {}
-    add_problems(kinds, log_dir.root_problems())
     counts: dict[Path, int] = {}
-    for directory, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
+    for directory, problems in verify_log_dirs(log_dir, log_dir.all_copies(partitions), on_progress):
         add_problems(kinds, problems)
-        counts[directory.path] = len(problems)
+        if directory is not None:
+            counts[directory.path] = len(problems)
     return tuple(kinds.values()), counts
 
 

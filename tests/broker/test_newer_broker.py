@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -12,12 +12,10 @@ from benchmarks.jvm import NEWER_KAFKA
 from native_log import LogDir
 
 from .cluster import Cluster
-from .test_internal_topics import GROUPS, SHARE_GROUPS, described
+from .test_internal_topics import GROUPS, SHARE_GROUPS, described, read_table
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from .cluster import Consumed
 
@@ -58,12 +56,6 @@ def stopped(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Stoppe
     return Stopped(LogDir(cluster.log_dir), consumed, groups, share_groups)
 
 
-def rows_of(table: pa.RecordBatchReader) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.read_all().to_pylist()
-    assert [row for row in rows if row["error"] is not None] == []
-    return rows
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_records(stopped: Stopped, level: str) -> None:
     log = stopped.log_dir.partition("mixed", 0)
@@ -75,21 +67,21 @@ def test_records(stopped: Stopped, level: str) -> None:
 
 
 def test_cluster_metadata(stopped: Stopped) -> None:
-    rows = rows_of(stopped.log_dir.cluster_metadata())
+    rows = read_table(stopped.log_dir.cluster_metadata())
     assert {row["topic"] for row in rows if row["type"] == "topic"} >= {"followed", "mixed"}
     assert len([row for row in rows if row["type"] == "broker"]) == 1
     assert stopped.log_dir.topic_configs["followed"] == {"segment.bytes": "1048576"}
 
 
 def test_lag(stopped: Stopped) -> None:
-    lag = {(row["group"], row["partition"]): row["lag"] for row in rows_of(stopped.log_dir.lag())}
+    lag = {(row["group"], row["partition"]): row["lag"] for row in read_table(stopped.log_dir.lag())}
     shown = {(row["GROUP"], int(row["PARTITION"])): int(row["LAG"]) for row in stopped.groups}
     assert lag == shown
     assert {group for group, _ in lag} == {"classic", "modern", "simple"}
 
 
 def test_share_groups(stopped: Stopped) -> None:
-    rows = rows_of(stopped.log_dir.share_groups())
+    rows = read_table(stopped.log_dir.share_groups())
     shown = {int(row["PARTITION"]): row["LAG"] for row in stopped.share_groups}
     assert {row["partition"]: "-" if row["lag"] is None else str(row["lag"]) for row in rows} == shown
     assert "-" in shown.values()
@@ -97,7 +89,7 @@ def test_share_groups(stopped: Stopped) -> None:
 
 
 def test_groups(stopped: Stopped) -> None:
-    assert {(row["group"], row["type"]) for row in rows_of(stopped.log_dir.groups())} == {
+    assert {(row["group"], row["type"]) for row in read_table(stopped.log_dir.groups())} == {
         ("classic", "classic"),
         ("modern", "consumer"),
         ("simple", "classic"),
@@ -116,5 +108,5 @@ def test_a_directory_in_which_no_broker_has_started(class_path: str, tmp_path: P
     for name, data in format_files(NEWER_KAFKA).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    features = {row["name"]: row["value"] for row in rows_of(LogDir(tmp_path).cluster_metadata())}
+    features = {row["name"]: row["value"] for row in read_table(LogDir(tmp_path).cluster_metadata())}
     assert features["metadata.version"] == "33"
