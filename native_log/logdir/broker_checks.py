@@ -1,6 +1,7 @@
-"""Check what a broker does not accept in log directories, apart from the records.
+"""Check log directories for what a broker would reject, apart from the records.
 
-A broker does not start with malformed files or foreign directories. It sets partitions of other topics aside.
+A broker does not start if a file is malformed or a directory is not a partition. It renames partitions with
+another topic id to `-stray`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NO_START = "A broker does not start with it"
 
 
 def root_problems(states: Mapping[Path, DirectoryState], found: PartitionCandidates) -> Iterator[Problem]:
-    """Yield what a broker does not accept in the roots of log directories.
+    """Yield what a broker would reject in the roots of log directories.
 
     Args:
         states: the states of the log directories, by path.
@@ -129,7 +130,7 @@ def _duplicates(
 def partition_problems(
     directory: PartitionDir, known_topic_id: str | None, *, is_live: bool
 ) -> Iterator[Problem]:
-    """Yield what a broker does not accept in the small files of a partition directory.
+    """Yield what a broker would reject among the checkpoint and metadata files of a partition directory.
 
     Args:
         directory: the partition directory.

@@ -51,10 +51,10 @@ def complete_log(
 
 
 def copy_raft_files(source: SourceLog, names: Iterable[str], target: Path | None) -> list[Finding]:
-    """Copy the snapshots and the quorum state of the controllers' log. Return those that are not copied.
+    """Copy the metadata snapshots and the quorum state. Return the files that are not copied.
 
-    Malformed ones are left out, because a broker would not start with them. Without a snapshot it starts from
-    an older one and the log.
+    Malformed ones are left out, because a broker would not start with them. Without a snapshot, it starts
+    from an older one and the log.
 
     Args:
         source: the log.

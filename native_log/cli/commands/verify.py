@@ -27,11 +27,11 @@ def verify(
     remote: RemoteArguments,
     as_json: bool,
 ) -> None:
-    """Check logs: checksums, records, offsets, indexes, snapshots, checkpoints and other small files.
+    """Check logs: checksums, records, offsets, indexes, snapshots, checkpoints and metadata files.
 
-    Of a partition that several directories contain, each copy is checked. So is what keeps a broker from
-    starting: malformed files, foreign directories, partitions in two directories of one broker. Print a line
-    for each problem. The exit code is 1 if there is any. No file is changed.
+    Of a partition that several directories contain, each copy is checked. Anything that would stop a broker
+    from starting is reported: malformed files, foreign directories, the same partition in two directories of
+    one broker. Print a line for each problem. The exit code is 1 if there is any. No file is changed.
 
     Offsets that no batch has are a problem if the topic is not compacted. If its policy is unknown, they are
     a warning, which does not change the exit code.
