@@ -23,6 +23,7 @@ from native_log.log import PartitionLog
 from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
+from native_log.storage.ownership import create_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,5 +133,5 @@ def create_attempt_directory(path: str, settings: RunSettings) -> Path | None:
     if settings.dry_run:
         return None
     attempt = Path(path, STAGING_DIRECTORY, uuid.uuid4().hex)
-    attempt.mkdir()
+    create_directory(attempt)
     return attempt

@@ -32,6 +32,7 @@ from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_inter
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import open_for_maintenance
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.storage.ownership import create_directory
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _prepare_partitions(
         try:
             if not dry_run:
                 finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
-                (directory.path / STAGING_DIRECTORY).mkdir()
+                create_directory(directory.path / STAGING_DIRECTORY)
             prepared.append((PartitionToCompact(source, policy), _work_bytes(directory.path)))
         except (KafkaLogError, OSError) as error:
             failures.append(failed_partition(topic, partition, str(error)))

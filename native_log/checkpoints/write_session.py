@@ -23,6 +23,7 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.errors import LogDirInUseError
 from native_log.storage import read_file
+from native_log.storage.ownership import warn_of_other_owner
 from native_log.storage.writing import fsync_directory, replace_file
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class WriteSession:
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         marker = log_dir / CLEAN_SHUTDOWN_FILE
         try:
+            warn_of_other_owner(log_dir)
             if not sets_malformed_aside:
                 check_checkpoints(log_dir)
             self._marker: bytes | None = read_file(str(marker), follow_link=False)

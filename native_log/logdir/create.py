@@ -28,6 +28,7 @@ from native_log.errors import InvalidTopicError, TopicExistsError
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import is_directory
 from native_log.storage.opening import make_folder
+from native_log.storage.ownership import create_directories
 from native_log.storage.writing import flush_files, fsync_directory, replace_file
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def create_log_dir(path: Path, cluster_id: str, node_id: int, *, version: int = 
     and is not empty otherwise; ValueError for invalid ids.
     """
     check_identity(cluster_id, node_id)
-    path.mkdir(parents=True, exist_ok=True)
+    create_directories(path)
     if set(os.listdir(path)) - _BEFORE_META_PROPERTIES:  # noqa: PTH208
         raise FileExistsError(
             errno.EEXIST,

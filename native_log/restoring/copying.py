@@ -19,6 +19,7 @@ from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
 from native_log.segment.search import BatchSearch
 from native_log.storage import Window
+from native_log.storage.ownership import create_directory
 from native_log.storage.writing import AppendFile, fsync_directory, remove_tree
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def copy_log(
             path=source.path,
             offset=lost.start_offset,
         )
-    target.mkdir(exist_ok=True)
+    create_directory(target, exist_ok=True)
     files = _LogFiles(target)
     files.keep_finished(source.start_offset, source.end_offset)
     advance(files.size_bytes)

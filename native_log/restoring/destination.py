@@ -19,6 +19,7 @@ from native_log.errors import KafkaLogError
 from native_log.log import PartitionLog
 from native_log.logdir.create import create_log_dir
 from native_log.storage import folder_of, read_file
+from native_log.storage.ownership import create_directories
 from native_log.storage.writing import fsync_directory, removal_name, remove_folder, replace_file
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Destination:
         shutil.rmtree(removal_name(self._staging), ignore_errors=True)  # that of an earlier run
         if self._staging.is_symlink():
             self._staging.unlink()
-        self._staging.mkdir(parents=True, exist_ok=True)
+        create_directories(self._staging)
         with LogDirLock(self._staging):
             file, text = self._staging / REQUEST, json.dumps(request, sort_keys=True)
             if file.exists() and read_file(str(file), follow_link=False) != text.encode():

@@ -26,6 +26,7 @@ from native_log.salvaging.transactions import TransactionCheck
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.scan import first_at_least, int32s, int64s
 from native_log.storage import FaultyFile
+from native_log.storage.ownership import create_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -79,7 +80,7 @@ def copy_log(
     Raises OSError if the copy cannot be written.
     """
     if target is not None:
-        target.mkdir()
+        create_directory(target)
     listed = _list_source(str(source.directory.path), max_batch_bytes)
     copy = _LogCopy(source, target, listed, max_batch_bytes, advance)
     copy.copy_segments()

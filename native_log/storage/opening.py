@@ -11,6 +11,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from native_log.storage.ownership import create_directory, create_file
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -30,7 +32,9 @@ class IrregularFileError(OSError):
 
 
 def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int:
-    """Open a regular file, and return its descriptor. A new one gets mode 0644.
+    """Open a regular file, and return its descriptor.
+
+    A new one gets mode 0644. If this process runs as root, it gets the owner of its directory.
 
     Args:
         path: the file. Links to the directory that contains it are followed.
@@ -41,7 +45,7 @@ def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int
     """
     check_regular_file(path, follow_link=follow_link)
     flags |= os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
-    return os.open(path, flags, _MODE)
+    return create_file(path, flags, _MODE) if flags & os.O_CREAT else os.open(path, flags)
 
 
 def check_regular_file(path: str | Path, *, follow_link: bool = False) -> None:
@@ -69,7 +73,7 @@ def check_regular(mode: int, path: str | Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a directory if it is missing. Raises IrregularFileError if there is a link at its path."""
-    path.mkdir(exist_ok=True)
+    create_directory(path, exist_ok=True)
     if path.is_symlink():
         raise IrregularFileError(
             errno.ELOOP, "expected a directory, found a symbolic link; remove the link", os.fspath(path)

@@ -32,6 +32,7 @@ from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
 from tests.builders.compaction_rounds import ALWAYS, broker_rounds
 from tests.contents import files
+from tests.ownership import OWNER, as_root, give, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,15 @@ def test_the_files_are_those_of_native_log(
     assert {row["status"] for row in result} == {"cleaned"}
     assert files(distributed) == files(local)
     assert mtimes(distributed) == mtimes(local)
+
+
+@as_root
+def test_new_files_belong_to_the_owner_of_the_directory(spark: SparkSession, tmp_path: Path) -> None:
+    give(log_dir(tmp_path / "logs", "round2"))
+    before = files(tmp_path / "logs")
+    compact(spark, tmp_path / "logs", topics(tmp_path / "logs"), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+    assert files(tmp_path / "logs") != before
+    assert owners(tmp_path / "logs") == {(OWNER, OWNER)}
 
 
 @pytest.mark.parametrize("ratio", [0, 1], ids=["compacted", "not-worth-it"])

@@ -22,6 +22,7 @@ from kafkalog_spark.options.write import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
 from native_log.publish.staging import StagingWriter
 from tests.builders.cluster_metadata import store
+from tests.ownership import OWNER, as_root, give, owners
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,15 @@ def test_a_write_creates_the_directory_and_the_next_one_appends(spark: SparkSess
         offsets = [o for batch in log.read(columns=["offset"]) for o in batch.column(0).to_pylist()]
         assert offsets == list(range(log.log_end_offset))
     assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
+
+
+@as_root
+def test_new_files_belong_to_the_owner_of_the_directory(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path)
+    values = spark.range(1000).selectExpr("cast(cast(id AS string) AS binary) AS value")
+    for _ in range(2):
+        save(values, tmp_path / "new" / "logs", partitions=2)
+    assert owners(tmp_path) == {(OWNER, OWNER)}
 
 
 def test_an_empty_dataframe(spark: SparkSession, tmp_path: Path) -> None:

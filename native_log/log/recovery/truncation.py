@@ -10,6 +10,7 @@ from native_log.records import DecodeOptions, decode
 from native_log.segment.files import LOG, file_name
 from native_log.segment.rebuild import ValidBatches, read_all_batches
 from native_log.segment.scan import int32s, int64s
+from native_log.storage.ownership import create_directories
 from native_log.storage.writing import AppendFile, fsync_directory
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def save_removed(recovery: LogRecovery, directory: Path) -> None:
     log was truncated. The copy is flushed to disk before this function returns. Raises FileExistsError if one
     of the files exists; OSError.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    create_directories(directory)
     for segment, position, base_offset in _removed_ranges(recovery):
         path = directory / file_name(base_offset, LOG)
         copy = AppendFile(str(path), exclusive=True)

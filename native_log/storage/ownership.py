@@ -1,0 +1,99 @@
+"""Give new files to the owner of the directory that they are in.
+
+A broker runs as a user of its own, often `kafka`. After a command that root ran, for example with sudo, the
+broker must be able to open what the command created.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_ROOT = 0
+
+
+def warn_of_other_owner(directory: Path) -> None:
+    """Warn if files that this process creates in the directory will not belong to the directory's owner."""
+    owner = directory.stat()
+    if os.geteuid() not in (_ROOT, owner.st_uid):
+        _warn(str(directory), owner.st_uid, owner.st_gid)
+
+
+def create_file(path: str | Path, flags: int, mode: int) -> int:
+    """Open a file, as os.open does, and create it if it is missing. Return its descriptor.
+
+    If this process runs as root, a new file gets the owner and the group of its directory. A file that exists
+    keeps its own: in a directory of another user, it may be a link to a file that this user may not have.
+    """
+    if os.geteuid() != _ROOT:
+        return os.open(path, flags | os.O_CREAT, mode)
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return os.open(path, flags | os.O_CREAT, mode)
+    try:
+        _give_to_owner(descriptor, os.path.dirname(path) or os.curdir)  # noqa: PTH120 (a hot path of strings)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def create_directory(path: Path, *, exist_ok: bool = False) -> None:
+    """Create a directory. If this process runs as root, it gets the owner and the group of its parent.
+
+    Args:
+        path: the directory.
+        exist_ok: do nothing if there is a directory at the path, or a link to one.
+
+    Raises FileExistsError if there is something at the path; OSError.
+    """
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if exist_ok and path.is_dir():
+            return
+        raise
+    if os.geteuid() != _ROOT:
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _give_to_owner(descriptor, path.parent)
+    finally:
+        os.close(descriptor)
+
+
+def create_directories(path: Path) -> None:
+    """Create a directory and its parents, as far as they are missing. Errors are as in create_directory."""
+    if not path.exists():
+        create_directories(path.parent)
+    create_directory(path, exist_ok=True)
+
+
+def _give_to_owner(descriptor: int, directory: str | Path) -> None:
+    owner = os.stat(directory)  # noqa: PTH116 (a hot path of strings)
+    if owner.st_uid == _ROOT:
+        return
+    try:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    except PermissionError:  # on NFS, or in a container: there, root may lack this right
+        _warn(str(directory), owner.st_uid, owner.st_gid)
+
+
+@cache
+def _warn(directory: str, uid: int, gid: int) -> None:
+    logger.warning(
+        "%s: it belongs to the user with id %d, but new files in it will belong to the user of this process "
+        "(%d). A broker may be unable to open them: run as its user, or give it the files afterwards with "
+        "chown -R %d:%d %s",
+        *(directory, uid, os.geteuid(), uid, gid, directory),
+    )
