@@ -18,7 +18,8 @@ from native_log.checkpoints.partition_metadata import PARTITION_METADATA
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
 from native_log.segment.files import LOG, parse_file_name
-from native_log.storage import is_directory, path_of
+from native_log.storage import LOCAL, is_directory, path_of
+from native_log.storage.hard_links import other_links
 from native_log.storage.writing import removal_name
 
 if TYPE_CHECKING:
@@ -57,6 +58,24 @@ def leftovers(directory: Folder) -> list[str]:
     found = [name for name in _STAGING if name in names]
     found += [name for name in names if (file := parse_file_name(name)) is not None and file.state]
     return sorted(f"{directory}/{name}" for name in found)
+
+
+def find_hard_links(partition: PartitionDir, paths: Iterable[str]) -> Iterator[PossibleCopy]:
+    """Yield the files, of those at the given paths, that keep their content under other names.
+
+    Erasure replaces or removes these files. Call this before.
+    """
+    if partition.storage is not LOCAL:
+        return
+    for path in paths:
+        links, inode = other_links(path)
+        if links:
+            yield PossibleCopy(
+                partition,
+                Path(path),
+                f"the file has other hard links ({links}), for example in a snapshot made with cp -al or "
+                f"rsync --link-dest, which keep the records; find -inum {inode} finds them",
+            )
 
 
 def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:

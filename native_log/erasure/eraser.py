@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.compaction.survey import survey_log
-from native_log.erasure.copies import find_possible_copies, leftovers, list_renamed_partitions
+from native_log.erasure.copies import (
+    PossibleCopy,
+    find_hard_links,
+    find_possible_copies,
+    leftovers,
+    list_renamed_partitions,
+)
 from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
 from native_log.erasure.selection import RecordSelection
@@ -67,7 +73,8 @@ def erase(
 
     Copies elsewhere are not changed. The report lists places in the log directories that may contain copies:
     -delete, -stray and -future directories, further directories of a partition, leftovers of unfinished
-    writes and of recovery, files that are not Kafka's, and tiered storage. It does so even if a topic has no
+    writes and of recovery, files that are not Kafka's, other hard links to rewritten or removed files, and
+    tiered storage. It does so even if a topic has no
     other directory. Other replicas, backups and log directories that `path` does not name are not known here.
 
     Args:
@@ -105,14 +112,11 @@ def erase(
         progress = Progress(on_progress, len(selected))
         with worker_threads(min(available_cores(), len(selected)), "erase", progress) as pool:
             reports = list(pool.map(partial(_erase_partition, log_dir, run, progress), selected))
-        copies = [
-            _row(copy.partition, segment=str(copy.path), status="copy", reason=copy.reason)
-            for copy in find_possible_copies(log_dir, selected, selection)
-        ]
-    if not selected and not copies and not log_dir.partitions():
+        copies = _copies(find_possible_copies(log_dir, selected, selection))
+    if not selected and not copies.num_rows and not log_dir.partitions():
         paths = ", ".join(map(str, log_dir.paths))
         raise EmptyLogDirError("expected partitions to erase records from, found none", path=paths)
-    report = pa.concat_tables([*reports, _table(copies)])
+    report = pa.concat_tables([*reports, copies])
     return as_planned(report, "status", ("erased", "removed")) if dry_run else report
 
 
@@ -140,9 +144,11 @@ def _erase_partition(
 ) -> pa.Table:
     """Erase the selected records of one partition. Return its part of the report."""
     partition_progress = progress.partition()
-    records, removed, rewritten = _table([]), _table([]), set[str]()
+    records, removed = _table([]), _table([])
+    rewritten, linked = set[str](), list[PossibleCopy]()
     try:
         paths = leftovers(directory.folder)
+        linked += find_hard_links(directory, paths)
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         removed = _table(
@@ -157,10 +163,12 @@ def _erase_partition(
         )
         if records.num_rows:
             survey_log(log)  # raises an error if a header is damaged
+            names = pc.unique(records.column("segment")).to_pylist()
+            linked += find_hard_links(directory, [f"{directory.path}/{name}" for name in names])
         if records.num_rows and not run.dry_run:
             _rewrite_segments(log, records, run.tombstone, rewritten.add)
             _check_erased(log_dir, run, directory)
-        return pa.concat_tables([records, removed])
+        return pa.concat_tables([records, removed, _copies(linked)])
     except (KafkaLogError, OSError) as error:
         logger.warning(
             "erasure from %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
@@ -169,7 +177,7 @@ def _erase_partition(
             try_finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         erased = records.filter(pc.is_in(records.column("segment"), pa.array(rewritten, pa.string())))
         failed = _table([_row(directory, status="failed", reason=error_message(error))])
-        return pa.concat_tables([erased, removed, failed])
+        return pa.concat_tables([erased, removed, _copies(linked), failed])
     finally:
         partition_progress.end()
 
@@ -210,6 +218,12 @@ def _rewrite_segments(
         if segment.log in offsets:
             erase_records(log, segment, offsets[segment.log], tombstone)
             on_rewritten(segment.log)
+
+
+def _copies(copies: Iterable[PossibleCopy]) -> pa.Table:
+    return _table(
+        _row(copy.partition, segment=str(copy.path), status="copy", reason=copy.reason) for copy in copies
+    )
 
 
 def _row(directory: PartitionDir | None, **values: str) -> dict[str, Any]:

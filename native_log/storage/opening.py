@@ -28,7 +28,10 @@ _KINDS = {
 
 
 class IrregularFileError(OSError):
-    """A file is not opened, because it is a symbolic link, a named pipe or another special file."""
+    """A file is not opened, because it is a symbolic link, a named pipe or another special file.
+
+    A file with several hard links is not opened to change it in place.
+    """
 
 
 def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogDirInUseError
 from native_log.prefetch import submit
+from native_log.storage.hard_links import check_only_link
 from native_log.storage.opening import check_regular_file, open_file
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class AppendFile:
                 the system decides when to write them.
             exclusive: raise FileExistsError if the file exists.
 
-        Raises OSError, also if the path is a link or no regular file.
+        Raises OSError, also if the path is a link or no regular file, or if the file has other hard links.
         """
         self.path = path
         self.size_bytes = size_bytes
@@ -88,6 +89,7 @@ class AppendFile:
         self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else 0))
         try:
             with path_in_errors(path):
+                check_only_link(self._descriptor, path)
                 self._resize()
         except BaseException:
             os.close(self._descriptor)
@@ -263,6 +265,7 @@ def open_to_overwrite(path: str) -> Iterator[int]:
     descriptor = open_file(path, os.O_WRONLY)
     try:
         with path_in_errors(path):
+            check_only_link(descriptor, path)
             yield descriptor
     finally:
         os.close(descriptor)

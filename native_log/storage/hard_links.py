@@ -1,0 +1,30 @@
+"""Files that have several names, as in snapshots made with `cp -al` or `rsync --link-dest`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from native_log.storage.opening import IrregularFileError
+
+
+def other_links(path: str) -> tuple[int, int]:
+    """Return the number of other names that a local file has, and its inode number.
+
+    The number is 0 for a directory, whose links are its subdirectories. Raises OSError.
+    """
+    state = os.lstat(path)
+    return 0 if stat.S_ISDIR(state.st_mode) else state.st_nlink - 1, state.st_ino
+
+
+def check_only_link(descriptor: int, path: str) -> None:
+    """Raise IrregularFileError if the file has another name: to change one is to change all."""
+    links = os.fstat(descriptor).st_nlink
+    if links > 1:
+        raise IrregularFileError(
+            errno.EMLINK,
+            f"expected a file with one hard link, found {links}: a change would show in all of them, such "
+            "as a snapshot made with cp -al or rsync --link-dest; work on a full copy of the directory",
+            path,
+        )
