@@ -17,6 +17,7 @@ from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.reader import read_rows
 from native_log.log.reading.small_parts import THREADS, small_parts
 from native_log.prefetch import map_ahead
+from native_log.segment.scan import int64s
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -109,6 +110,9 @@ class _HeaderCount:
         if not batches.num_rows:
             return 0, []
         first, end = self._bounds(part)
+        may_be_aborted = self._aborted != {} and batches.column("isTransactional").true_count > 0
+        if not may_be_aborted and _are_whole(batches, first, end):
+            return pc.sum(batches.column("recordCount")).as_py(), []
         lasts, bases = batches.column("lastOffset"), batches.column("baseOffset")
         has_data = pc.and_(
             pc.invert(batches.column("isControl")),
@@ -118,7 +122,7 @@ class _HeaderCount:
         is_decided = pc.and_(
             pc.is_valid(batches.column("recordCount")), pc.coalesce(is_whole, pa.scalar(False))
         )
-        if self._aborted != {}:
+        if may_be_aborted:
             has_data = pc.and_(has_data, self._is_committed(batches))
         counted = pc.and_(has_data, is_decided)
         total = pc.sum(batches.column("recordCount").filter(counted)).as_py() or 0
@@ -141,9 +145,6 @@ class _HeaderCount:
 
     def _is_committed(self, batches: pa.RecordBatch) -> pa.Array:
         """Return whether each batch is of no aborted transaction."""
-        transactional = batches.column("isTransactional")
-        if not transactional.true_count:
-            return pa.array([True] * batches.num_rows)
         if self._aborted is None:
             self._aborted = {}
             packed = aborted_ranges(self._range, lambda _: None)
@@ -159,3 +160,12 @@ class _HeaderCount:
         transactions = (self._aborted or {}).get(producer_id, [])
         at = bisect_right(transactions, (base_offset, 2**63))
         return at > 0 and base_offset <= transactions[at - 1][1]
+
+
+def _are_whole(batches: pa.RecordBatch, first: int, end: int) -> bool:
+    """Return whether all records of all batches count: most chunks of a log are like that."""
+    columns = [batches.column(name) for name in ("recordCount", "baseOffset", "lastOffset")]
+    if batches.column("isControl").true_count or any(column.null_count for column in columns):
+        return False
+    # The scan found that offsets increase.
+    return int64s(batches, "baseOffset")[0] >= first and int64s(batches, "lastOffset")[-1] < end
