@@ -19,6 +19,7 @@ from native_log.producer.client import BatchToAppend, ProduceRequest
 from native_log.producer.full_disk import describe_free, is_full_disk
 from native_log.producer.futures import NO_OFFSET
 from native_log.producer.record_size import BATCH_OVERHEAD
+from native_log.storage.descriptors import TOO_MANY_FILES
 from native_log.storage.opening import IrregularFileError
 
 if TYPE_CHECKING:
@@ -394,8 +395,13 @@ class Sender:
             # A batch before this one failed.
             has_changed = batch.base_sequence != response.batch.base_sequence
             return has_changed or not self._sequences.is_next(batch)
-        # A link or a pipe in the place of a file stays there until somebody removes it.
-        return isinstance(error, OSError) and not isinstance(error, IrregularFileError)
+        # A link or a pipe in the place of a file stays there until somebody removes it, and a limit until
+        # somebody raises it.
+        return (
+            isinstance(error, OSError)
+            and not isinstance(error, IrregularFileError)
+            and error.errno not in TOO_MANY_FILES
+        )
 
     def _fail(self, batch: ProducerBatch, error: Exception) -> None:
         self._sequences.give_up(batch)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from native_log.storage.descriptors import TOO_MANY_FILES
+
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +30,12 @@ UNREADABLE = IndexHealth("unreadable", 0)
 
 
 def warn_unreadable(path: str, error: OSError) -> None:
-    """Log a warning that the index is not used. The log can be read without it."""
+    """Log a warning that the index is not used. The log can be read without it.
+
+    Raises the error if it says nothing about the file, because too many others are open.
+    """
+    if error.errno in TOO_MANY_FILES:
+        raise error
     logger.warning("%s: the index cannot be read, and the log is searched instead: %s", path, error.strerror)
 
 

@@ -11,6 +11,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from native_log.storage.descriptors import open_descriptor
 from native_log.storage.ownership import create_directory, create_file
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def open_file(path: str | Path, flags: int, *, follow_link: bool = False) -> int
     """
     check_regular_file(path, follow_link=follow_link)
     flags |= os.O_CLOEXEC | (0 if follow_link else os.O_NOFOLLOW)
-    return create_file(path, flags, _MODE) if flags & os.O_CREAT else os.open(path, flags)
+    return create_file(path, flags, _MODE) if flags & os.O_CREAT else open_descriptor(path, flags)
 
 
 def check_regular_file(path: str | Path, *, follow_link: bool = False) -> None:

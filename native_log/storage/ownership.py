@@ -11,6 +11,8 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
+from native_log.storage.descriptors import open_descriptor
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,13 +35,13 @@ def create_file(path: str | Path, flags: int, mode: int) -> int:
     keeps its own: in a directory of another user, it may be a link to a file that this user may not have.
     """
     if os.geteuid() != _ROOT:
-        return os.open(path, flags | os.O_CREAT, mode)
+        return open_descriptor(path, flags | os.O_CREAT, mode)
     try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = open_descriptor(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return os.open(path, flags | os.O_CREAT, mode)
+        return open_descriptor(path, flags | os.O_CREAT, mode)
     try:
         _give_to_owner(descriptor, os.path.dirname(path) or os.curdir)  # noqa: PTH120 (a hot path of strings)
     except BaseException:
@@ -65,7 +67,7 @@ def create_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise
     if os.geteuid() != _ROOT:
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _give_to_owner(descriptor, path.parent)
     finally:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogDirInUseError
 from native_log.prefetch import submit
+from native_log.storage.descriptors import open_descriptor
 from native_log.storage.hard_links import check_only_link
 from native_log.storage.opening import check_regular_file, open_file
 
@@ -320,7 +321,7 @@ def flush_file(path: str | Path) -> None:
 
 def fsync_directory(path: str | Path) -> None:
     """Flush a directory to disk, so that new, renamed and removed files survive a crash."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with path_in_errors(path):
             os.fsync(descriptor)
