@@ -58,8 +58,8 @@ def _unpickle(
 
 def error_message(error: Exception) -> str:
     """Return one line for a report: of an OSError the file and the reason, without the error number."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
 
 

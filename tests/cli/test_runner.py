@@ -95,3 +95,18 @@ def test_names_of_directories_do_not_reach_the_terminal_raw(
     with pytest.raises(SystemExit):
         kafkalog.main(["ls", str(tmp_path)], prog_name="kafkalog")
     assert "skipped: \\x1b[31mred\\u202e-0\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["produce --topic t", "compact --topic t", "ls"])
+def test_closed_standard_streams(command: str, closed: str, tmp_path: Path) -> None:
+    """A log file must not get the number of one of them."""
+    LogDir.create(tmp_path).create_topic("t")
+    main = f"{sys.executable} -c 'from native_log.cli import main; main()'"
+    run = ["sh", "-c", f"{main} {command} {tmp_path} {closed}"]
+    result = subprocess.run(run, input="value\n", capture_output=True, text=True, check=False, timeout=60)
+    assert "Traceback" not in result.stderr
+    # compact asks first: that takes a terminal.
+    assert result.returncode == (2 if command.startswith("compact") else 0), result.stderr
+    records = 1 if command.startswith("produce") and "<" not in closed else 0
+    assert LogDir(tmp_path).partition("t", 0).log_end_offset == records
