@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from native_log.cpu_quota import cpu_quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +21,10 @@ def current_ms() -> int:
 
 
 def available_cores() -> int:
-    """Return how many processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processor cores this process may use. The limit of a container is rounded up."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return cores if quota is None else min(cores, math.ceil(quota))
 
 
 @contextmanager
