@@ -18,9 +18,12 @@ def other_links(path: str) -> tuple[int, int]:
     return 0 if stat.S_ISDIR(state.st_mode) else state.st_nlink - 1, state.st_ino
 
 
-def check_only_link(descriptor: int, path: str) -> None:
-    """Raise IrregularFileError if the file has another name: to change one is to change all."""
-    links = os.fstat(descriptor).st_nlink
+def check_only_link(path: str, descriptor: int | None = None) -> None:
+    """Raise IrregularFileError if a file that is to be changed in place has another name.
+
+    `descriptor`: that of the file at the path, if it is open.
+    """
+    links = os.stat(path if descriptor is None else descriptor).st_nlink  # noqa: PTH116
     if links > 1:
         raise IrregularFileError(
             errno.EMLINK,

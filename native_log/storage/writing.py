@@ -90,7 +90,7 @@ class AppendFile:
         self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else 0))
         try:
             with path_in_errors(path):
-                check_only_link(self._descriptor, path)
+                check_only_link(path, self._descriptor)
                 self._resize()
         except BaseException:
             os.close(self._descriptor)
@@ -266,7 +266,7 @@ def open_to_overwrite(path: str) -> Iterator[int]:
     descriptor = open_file(path, os.O_WRONLY)
     try:
         with path_in_errors(path):
-            check_only_link(descriptor, path)
+            check_only_link(path, descriptor)
             yield descriptor
     finally:
         os.close(descriptor)

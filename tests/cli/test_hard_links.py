@@ -39,6 +39,14 @@ def test_a_change_in_place_is_refused(command: str, logs: Path) -> None:
     assert result.exit_code != 0
     assert "expected a file with one hard link, found 2" in result.output
     assert files(logs.parent / "snapshot") == before
+    if command.startswith("recover"):
+        assert "expected a file with one hard link, found 2" in run(f"recover --dry-run {logs}").output
+
+
+def test_recovery_of_a_log_that_is_not_truncated(logs: Path) -> None:
+    result = run(f"recover --yes --topic payments {logs}")
+    assert result.exit_code == 0, result.output
+    assert "payments-0: undamaged" in result.output
 
 
 @pytest.mark.parametrize(

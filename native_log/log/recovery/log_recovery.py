@@ -26,7 +26,8 @@ from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, 
 from native_log.segment.rebuild import CheckedSegment, SegmentIndexes, rebuild
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import read_file
-from native_log.storage.writing import AppendFile, fsync_directory, remove_file
+from native_log.storage.hard_links import check_only_link
+from native_log.storage.writing import AppendFile, flush_files, fsync_directory, remove_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +133,8 @@ def recover_log(
         dry_run: change nothing, and only return what the recovery would do.
         before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
             error, no data is removed.
+
+    Raises IrregularFileError, also in a dry run, if a file to truncate has other hard links; OSError.
     """
     left_behind = leftover_files(path)
     if not dry_run:
@@ -154,6 +157,8 @@ def recover_log(
         removed = segments
     epochs = truncate_from_start(checker.epochs_up_to(end), log_start_offset)
     recovery = LogRecovery(path, tuple(checker.checked), removed, left_behind, start, end, epochs)
+    for checked in recovery.truncated:
+        check_only_link(str(checked.segment.path))
     if recovery.loses_data:
         before_cut(recovery)
     if not dry_run:
@@ -335,12 +340,9 @@ def _remove(recovery: LogRecovery) -> None:
             remove_file(recovery.path / file_name(segment.base_offset, kind))
     if recovery.removed:
         fsync_directory(recovery.path)
-    for checked in recovery.checked:
-        log = AppendFile(str(checked.segment.path), checked.valid_bytes)
-        try:
-            log.flush()
-        finally:
-            log.close()
+    for checked in recovery.truncated:
+        AppendFile(str(checked.segment.path), checked.valid_bytes).close()
+    flush_files([str(checked.segment.path) for checked in recovery.checked])
 
 
 def _is_readable(snapshot: Path) -> bool:
