@@ -31,7 +31,7 @@ def main() -> None:
 def _open_closed_streams() -> None:
     """Connect the standard streams that the caller has closed (`>&-`) to /dev/null.
 
-    Otherwise the next file to be opened, such as a log, gets the number of a stream, and what it prints.
+    Otherwise the next file to be opened, such as a log, would get the number of a stream, and its output.
     """
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
         try:

@@ -1,8 +1,13 @@
-"""Open, read and write data files; no other package does. `files` says what reading logs needs of a storage,
-`local` is the local file system, `opening` opens regular files and nothing else, `remote` is the storage of
-URLs, and `urls` makes paths of them. An `anonymous_file` holds bytes that are not on a disk: a `ranged_file`
-reads ahead, a `chunked_file` is made from others. `faulty` reads from failing disks, `writing` writes local
-files."""
+"""Open, read and write data files; no other package does.
+
+`files` says what reading logs needs of a storage, `local` is the local file system, `remote` is the storage
+of URLs, and `urls` makes paths of them. An `anonymous_file` holds bytes that are not on a disk: a
+`ranged_file` reads ahead, a `chunked_file` is made from others. `faulty` reads from failing disks.
+
+`writing` writes local files. `opening` opens regular files and nothing else, `descriptors` keeps within the
+limit of open files, `ownership` gives new files to the owner of their directory, and `hard_links` protects
+files that snapshots share.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def check_only_link(path: str, descriptor: int | None = None) -> None:
     if links > 1:
         raise IrregularFileError(
             errno.EMLINK,
-            f"expected a file with one hard link, found {links}: a change would show in all of them, such "
-            "as a snapshot made with cp -al or rsync --link-dest; work on a full copy of the directory",
+            f"expected a file with one hard link, found {links}: a change would also change the others, such "
+            "as those of a snapshot made with cp -al or rsync --link-dest; work on a full copy",
             path,
         )
