@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 
+from native_log.cli.termination import terminable
+
 
 def main() -> None:
     """Run `kafkalog`. This is the entry point of the console script."""
@@ -21,7 +23,8 @@ def main() -> None:
         )
         sys.exit(2)  # a usage error: 1 would say that data is damaged
     try:
-        kafkalog.main(prog_name="kafkalog")
+        with terminable():
+            kafkalog.main(prog_name="kafkalog")
     finally:
         # The work is done, or was interrupted already. Ctrl-C during the exit of the interpreter would print
         # a KeyboardInterrupt of Python's own code.

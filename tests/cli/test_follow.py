@@ -106,6 +106,16 @@ def test_an_arrow_stream(root: Path) -> None:
         assert process.wait(60) == 0
 
 
+def test_a_termination_ends_it(root: Path) -> None:
+    command = [sys.executable, "-m", "native_log", "cat", str(root), "--follow", "-t", "t", "--tail", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.terminate()
+        assert not process.communicate(timeout=60)[1].strip()
+        assert process.returncode == -signal.SIGTERM
+
+
 def test_offsets_apply_to_new_partitions(root: Path) -> None:
     write(root, "other", 0, *"abcdef")
     assert cat(root, "--offset", "2", "-t", "other", "--limit", "2") == ["other-0 2 c", "other-0 3 d"]

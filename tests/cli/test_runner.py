@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import re
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -110,3 +111,18 @@ def test_closed_standard_streams(command: str, closed: str, tmp_path: Path) -> N
     assert result.returncode == (2 if command.startswith("compact") else 0), result.stderr
     records = 1 if command.startswith("produce") and "<" not in closed else 0
     assert LogDir(tmp_path).partition("t", 0).log_end_offset == records
+
+
+def test_a_termination_undoes_work_in_progress() -> None:
+    program = (
+        "import os, signal\n"
+        "from native_log.cli.termination import terminable\n"
+        "with terminable():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        signal.pause()\n"
+        "    finally:\n"
+        "        print('undone')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "undone\n")
