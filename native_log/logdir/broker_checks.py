@@ -16,6 +16,8 @@ from native_log.checkpoints.offset_checkpoints import malformed_advice, malforme
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from native_log.errors import CorruptRecordError
 from native_log.log.problems import Problem, advice_for
+from native_log.storage import LOCAL, path_of
+from native_log.storage.ownership import files_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,6 +45,7 @@ def root_problems(states: Mapping[Path, DirectoryState], found: PartitionCandida
     """
     for state in states.values():
         yield from _malformed_files(state.folder)
+        yield from _files_of_others(state.folder, state.path)
     for path in found.skipped:
         if not is_broker_directory(path.name):
             expected = "expected directories named <topic>-<partition> only, found another one"
@@ -50,6 +53,23 @@ def root_problems(states: Mapping[Path, DirectoryState], found: PartitionCandida
     for directories in found.candidates.values():
         if len(directories) > 1:
             yield from _duplicates(directories, states)
+
+
+def _files_of_others(folder: Folder, log_dir: Path) -> Iterator[Problem]:
+    """Yield a problem if the owner of the log directory, as whom a broker runs, may not write some files."""
+    if folder.storage is not LOCAL:
+        return
+    owner = log_dir.stat()
+    found = files_of_others(path_of(folder.path), owner.st_uid)
+    if found and owner.st_uid != 0:  # root may write all files
+        (path, other), *more = found
+        problem = (
+            f"expected a file of the log directory's owner (user {owner.st_uid}), found one of user {other}"
+        )
+        if more:
+            problem += f", and {len(more)} more files of others in {folder}"
+        advice = f"A broker that runs as the owner cannot write it: chown -R {owner.st_uid}:{owner.st_gid}"
+        yield _problem("owner", path, problem, f"{advice} {log_dir}")
 
 
 def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
@@ -141,6 +161,7 @@ def partition_problems(
     if error is not None:
         advice = f"{_NO_START}. {advice_for(directory.topic).epochs}"
         yield _problem("leader-epochs", f"{directory.path}/{LEADER_EPOCH_CHECKPOINT}", str(error), advice)
+    yield from _files_of_others(directory.folder, directory.path.parent)
     if directory.topic == METADATA_TOPIC:
         from native_log.internal_topics.metadata_log import last_snapshot  # takes long to import
 

@@ -64,9 +64,10 @@ PROBLEM_SCHEMA = pa.schema(
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
   broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (a malformed
   metadata file, or a directory that is not a partition: a broker does not start); "duplicate" (a partition in
-  several log directories of one broker); "unreadable" (a file or directory cannot be read); "orphan-object"
-  (an object in remote storage that its metadata does not name); "missing-object" (the metadata names a
-  segment without objects);
+  several log directories of one broker); "owner" (files of another user than the owner of the log directory,
+  as whom a broker runs: one row for each directory); "unreadable" (a file or directory cannot be read);
+  "orphan-object" (an object in remote storage that its metadata does not name); "missing-object" (the
+  metadata names a segment without objects);
 - `problem`: what was expected and what was found;
 - `advice`: what to do about it.
 """
@@ -88,10 +89,10 @@ def verify(
     If several directories contain the same partition, each of them is checked.
 
     These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
-    producer state snapshots, checkpoint files, and topic ids. Offsets that no batch has are a problem if the
-    topic is not compacted; if its policy is unknown, one warning names the logs that lack some. After damage,
-    the check continues with the next valid batch. While a broker has the directory open, the ends of its logs
-    are not checked.
+    producer state snapshots, checkpoint files, topic ids, and the owners of files. Offsets that no batch has
+    are a problem if the topic is not compacted; if its policy is unknown, one warning names the logs that
+    lack some. After damage, the check continues with the next valid batch. While a broker has the directory
+    open, the ends of its logs are not checked.
 
     Args:
         path: a log directory or a partition directory, or several.

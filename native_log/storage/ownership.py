@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,25 @@ def warn_of_other_owner(directory: Path) -> None:
     owner = directory.stat()
     if os.geteuid() not in (_ROOT, owner.st_uid):
         _warn(str(directory), owner.st_uid, owner.st_gid)
+
+
+def files_of_others(directory: Path, owner: int) -> list[tuple[str, int]]:
+    """Return the files that the user with the id `owner` may not write: the path of each, and its owner's id.
+
+    These are regular files in the directory that belong to someone else, and that no group may write. Raises
+    OSError.
+    """
+    found = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                state = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # a broker has removed it
+                continue
+            may_write = state.st_uid == owner or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if stat.S_ISREG(state.st_mode) and not may_write:
+                found.append((entry.path, state.st_uid))
+    return sorted(found)
 
 
 def create_file(path: str | Path, flags: int, mode: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import native_log
 from native_log import KafkaLogError, LogDir
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES, read_offset_checkpoint
 from tests.builders.golden import GOLDEN
+from tests.ownership import OWNER, as_root, give
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,3 +184,21 @@ def test_the_topic_id_of_the_cluster_metadata(data: Path) -> None:
     assert row["problem"] == "expected AAAAAAAAAAAAAAAAAAAAAQ, found ''"
     file.unlink()
     assert native_log.verify(data, ["__cluster_metadata"]).num_rows == 0
+
+
+@as_root
+def test_files_that_the_owner_may_not_write(tmp_path: Path) -> None:
+    """Earlier work of root may have left some."""
+    LogDir.create(tmp_path / "logs").create_topic("t")
+    give(tmp_path)
+    assert not native_log.verify(tmp_path / "logs").num_rows
+    of_root = [tmp_path / "logs" / name for name in ("meta.properties", "t-0/00000000000000000000.log")]
+    for path in (*of_root, tmp_path / "logs/t-0/00000000000000000000.timeindex"):
+        os.chown(path, 0, 0)
+    group_writable = tmp_path / "logs/t-0/leader-epoch-checkpoint"
+    os.chown(group_writable, 0, OWNER)
+    group_writable.chmod(0o664)
+    rows = native_log.verify(tmp_path / "logs").to_pylist()
+    assert [(row["kind"], row["path"]) for row in rows] == [("owner", str(path)) for path in of_root]
+    assert "found one of user 0, and 1 more files of others in" in rows[1]["problem"]
+    assert rows[1]["advice"].endswith(f"chown -R {OWNER}:{OWNER} {tmp_path}/logs")
