@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from native_log.cli.app import kafkalog
 from native_log.storage import ownership
 from native_log.storage.opening import make_folder, open_file
-from tests.ownership import OWNER, as_root, give, owners
+from tests.builders.ownership import OWNER, as_root, give, owners
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kafka-logs"
 

@@ -13,7 +13,7 @@ import native_log
 from native_log import KafkaLogError, LogDir
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES, read_offset_checkpoint
 from tests.builders.golden import GOLDEN
-from tests.ownership import OWNER, as_root, give
+from tests.builders.ownership import OWNER, as_root, give
 
 if TYPE_CHECKING:
     from collections.abc import Callable

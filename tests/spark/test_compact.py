@@ -31,8 +31,8 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
 from tests.builders.compaction_rounds import ALWAYS, broker_rounds
+from tests.builders.ownership import OWNER, as_root, give, owners
 from tests.contents import files
-from tests.ownership import OWNER, as_root, give, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

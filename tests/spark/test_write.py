@@ -22,7 +22,7 @@ from kafkalog_spark.options.write import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
 from native_log.publish.staging import StagingWriter
 from tests.builders.cluster_metadata import store
-from tests.ownership import OWNER, as_root, give, owners
+from tests.builders.ownership import OWNER, as_root, give, owners
 
 if TYPE_CHECKING:
     from pathlib import Path
