@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ _MOUNTED = Path("/sys/fs/cgroup")
 _GROUPS = Path("/proc/self/cgroup")
 
 
+@cache
 def cpu_quota() -> float | None:
-    """Return the number of cores that this process may use on average; None if there is no limit."""
+    """Return how many cores this process may use on average, as of the first call; None: no limit."""
     quotas: list[float] = []
     with contextlib.suppress(OSError, ValueError):
         for folder in _folders():
@@ -25,7 +27,7 @@ def cpu_quota() -> float | None:
 def _folders() -> Iterator[Path]:
     """Yield the folders of the groups that limit processor time, from the innermost to the outermost.
 
-    A container often sees only its own group, as the outermost, while the path names groups around it.
+    In a container, the path may name groups around it that are not mounted. Its own group is then the root.
     """
     for line in _GROUPS.read_text().splitlines():
         number, controllers, group = line.split(":", 2)

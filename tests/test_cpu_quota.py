@@ -49,7 +49,7 @@ def test_the_quota(
         path = tmp_path / "mounted" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    assert cpu_quota.cpu_quota() == quota
+    assert cpu_quota.cpu_quota.__wrapped__() == quota
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(None, 8), (0.1, 1), (1.5, 2), (9.5, 8)])

@@ -19,18 +19,8 @@ NATIVE_LOG = Path(native_log.__file__).parent
 KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
-    *(
-        "errors",
-        "arguments",
-        "codecs",
-        "cpu_quota",
-        "system",
-        "config",
-        "prefetch",
-        "progress",
-        "workers",
-        "watch",
-    ),
+    *("errors", "arguments", "codecs", "cpu_quota", "system"),
+    *("config", "prefetch", "progress", "workers", "watch"),
     *("effective_config", "policies", "outcomes", "sizes", "times"),
     *("storage", "records", "messages", "filters", "segment", "checkpoints", "log", "internal_topics"),
     *(
@@ -90,7 +80,7 @@ USES_THE_REFERENCE = {
 }
 
 OPENS_FILES = {
-    "native_log/cli/__init__.py": "the null device, in the place of closed standard streams",
+    "native_log/cli/standard_streams.py": "the null device, in the place of closed standard streams",
     "native_log/cli/runner.py": "the null device, in the place of a closed standard output",
     "native_log/cpu_quota.py": "/proc and /sys, for the limits of a container",
     "native_log/publish/job.py": "/proc, to identify a process",

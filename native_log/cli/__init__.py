@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 
+from native_log.cli.standard_streams import open_closed_streams
 from native_log.cli.termination import terminable
 
 
 def main() -> None:
     """Run `kafkalog`. This is the entry point of the console script."""
-    _open_closed_streams()
+    open_closed_streams()
     try:
         from native_log.cli.app import kafkalog
     except ModuleNotFoundError as error:
@@ -29,17 +29,3 @@ def main() -> None:
         # The work is done, or was interrupted already. Ctrl-C during the exit of the interpreter would print
         # a KeyboardInterrupt of Python's own code.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _open_closed_streams() -> None:
-    """Connect the standard streams that the caller has closed (`>&-`) to /dev/null.
-
-    Otherwise the next file to be opened, such as a log, would get the number of a stream, and its output.
-    """
-    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # it gets the lowest free number
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

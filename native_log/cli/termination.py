@@ -1,4 +1,4 @@
-"""End at SIGTERM, which systemd, Kubernetes and `timeout` send, as at Ctrl-C."""
+"""End on SIGTERM as on Ctrl-C. systemd, Kubernetes and `timeout` send this signal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def terminable() -> Iterator[None]:
     """Let SIGTERM raise a KeyboardInterrupt in the block, and end the process by the signal after the block.
 
-    So work in progress is undone and reported, and whoever sent the signal sees that it was obeyed.
+    The command can clean up and report what it has done, and the sender sees the usual exit status.
     """
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

@@ -74,8 +74,8 @@ def erase(
     Copies elsewhere are not changed. The report lists places in the log directories that may contain copies:
     -delete, -stray and -future directories, further directories of a partition, leftovers of unfinished
     writes and of recovery, files that are not Kafka's, other hard links to rewritten or removed files, and
-    tiered storage. It does so even if a topic has no
-    other directory. Other replicas, backups and log directories that `path` does not name are not known here.
+    tiered storage. It does so even if a topic has no other directory. Other replicas, backups and log
+    directories that `path` does not name are not known here.
 
     Args:
         path: log directories, or single partition directories, including -delete, -stray and -future

@@ -60,8 +60,10 @@ def _files_of_others(folder: Folder, log_dir: Path) -> Iterator[Problem]:
     if folder.storage is not LOCAL:
         return
     owner = log_dir.stat()
+    if owner.st_uid == 0:  # root may write all files
+        return
     found = files_of_others(path_of(folder.path), owner.st_uid)
-    if found and owner.st_uid != 0:  # root may write all files
+    if found:
         (path, other), *more = found
         problem = (
             f"expected a file of the log directory's owner (user {owner.st_uid}), found one of user {other}"

@@ -589,7 +589,7 @@ class LogDir(InternalTables):
         yield from root_problems(self._directories, self._catalog.found)
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
-        """Yield what a broker would reject among the small files of one of `partitions()`."""
+        """Yield what a broker would reject among the checkpoint and metadata files of a partition."""
         is_live = self._directories[directory.path.parent].lock_holder is not None
         yield from partition_problems(directory, self._known_topics.topic_id(directory), is_live=is_live)
 

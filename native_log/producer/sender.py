@@ -395,8 +395,7 @@ class Sender:
             # A batch before this one failed.
             has_changed = batch.base_sequence != response.batch.base_sequence
             return has_changed or not self._sequences.is_next(batch)
-        # A link or a pipe in the place of a file stays there until somebody removes it, and a limit until
-        # somebody raises it.
+        # A link or a pipe in the place of a file does not go away by itself, nor does a limit of open files.
         return (
             isinstance(error, OSError)
             and not isinstance(error, IrregularFileError)

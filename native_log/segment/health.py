@@ -32,7 +32,7 @@ UNREADABLE = IndexHealth("unreadable", 0)
 def warn_unreadable(path: str, error: OSError) -> None:
     """Log a warning that the index is not used. The log can be read without it.
 
-    Raises the error if it says nothing about the file, because too many others are open.
+    Raise the error itself if too many files are open, which says nothing about this one.
     """
     if error.errno in TOO_MANY_FILES:
         raise error

@@ -19,15 +19,17 @@ def other_links(path: str) -> tuple[int, int]:
 
 
 def check_only_link(path: str, descriptor: int | None = None) -> None:
-    """Raise IrregularFileError if a file that is to be changed in place has another name.
+    """Raise IrregularFileError if the file has another name, and so must not be changed in place.
 
-    `descriptor`: that of the file at the path, if it is open.
+    Args:
+        path: the file.
+        descriptor: its descriptor, if it is open.
     """
     links = os.stat(path if descriptor is None else descriptor).st_nlink  # noqa: PTH116
     if links > 1:
         raise IrregularFileError(
             errno.EMLINK,
-            f"expected a file with one hard link, found {links}: a change would also change the others, such "
-            "as those of a snapshot made with cp -al or rsync --link-dest; work on a full copy",
+            f"expected a file with one hard link, found {links}: changing it in place would also change the "
+            "others, for example in a snapshot made with cp -al or rsync --link-dest; work on a full copy",
             path,
         )

@@ -30,10 +30,10 @@ def warn_of_other_owner(directory: Path) -> None:
 
 
 def files_of_others(directory: Path, owner: int) -> list[tuple[str, int]]:
-    """Return the files that the user with the id `owner` may not write: the path of each, and its owner's id.
+    """Return the regular files in a directory that the user with the id `owner` may be unable to write.
 
-    These are regular files in the directory that belong to someone else, and that no group may write. Raises
-    OSError.
+    They belong to someone else, and neither their group nor all users may write them. Return the path and the
+    owner's id of each, sorted. Raises OSError.
     """
     found = []
     with os.scandir(directory) as entries:
@@ -49,19 +49,19 @@ def files_of_others(directory: Path, owner: int) -> list[tuple[str, int]]:
 
 
 def create_file(path: str | Path, flags: int, mode: int) -> int:
-    """Open a file, as os.open does, and create it if it is missing. Return its descriptor.
+    """Open a file as os.open does, and return its descriptor. `flags` contain O_CREAT.
 
-    If this process runs as root, a new file gets the owner and the group of its directory. A file that exists
-    keeps its own: in a directory of another user, it may be a link to a file that this user may not have.
+    If this process runs as root, a new file gets the owner and the group of its directory. An existing file
+    keeps its owner: the owner of the directory may have made it a hard link to a file of someone else.
     """
     if os.geteuid() != _ROOT:
-        return open_descriptor(path, flags | os.O_CREAT, mode)
+        return open_descriptor(path, flags, mode)
     try:
-        descriptor = open_descriptor(path, flags | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = open_descriptor(path, flags | os.O_EXCL, mode)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return open_descriptor(path, flags | os.O_CREAT, mode)
+        return open_descriptor(path, flags, mode)
     try:
         _give_to_owner(descriptor, os.path.dirname(path) or os.curdir)  # noqa: PTH120 (a hot path of strings)
     except BaseException:
@@ -107,7 +107,7 @@ def _give_to_owner(descriptor: int, directory: str | Path) -> None:
         return
     try:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
-    except PermissionError:  # on NFS, or in a container: there, root may lack this right
+    except PermissionError:  # root may lack this right, on NFS or in a container
         _warn(str(directory), owner.st_uid, owner.st_gid)
 
 

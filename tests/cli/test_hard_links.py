@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from markdown_blocks import ROOT
 
 import native_log
 from native_log.cli.app import kafkalog
 from native_log.logdir import LogDir
 from tests.contents import files
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "kafka-logs"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLE = ROOT / "examples/kafka-logs"
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Return a log directory, after a crash, whose files are also in `snapshot` next to it."""
-    shutil.copytree(EXAMPLES, tmp_path / "snapshot")
+    shutil.copytree(SAMPLE, tmp_path / "snapshot")
     with next((tmp_path / "snapshot").glob("orders-0/*.log")).open("ab") as file:
         file.write(b"torn")
     (tmp_path / "snapshot/.kafka_cleanshutdown").unlink(missing_ok=True)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from markdown_blocks import ROOT
 
 from native_log.cli.app import kafkalog
 from native_log.storage import ownership
 from native_log.storage.opening import make_folder, open_file
 from tests.builders.ownership import OWNER, as_root, give, owners
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "kafka-logs"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLE = ROOT / "examples/kafka-logs"
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +31,7 @@ def no_earlier_warnings() -> None:
 def logs(tmp_path: Path) -> Path:
     """Return the log directory of a broker that runs as OWNER and was killed."""
     logs = tmp_path / "logs"
-    shutil.copytree(EXAMPLES, logs)
+    shutil.copytree(SAMPLE, logs)
     (logs / ".kafka_cleanshutdown").unlink(missing_ok=True)
     give(tmp_path)
     return logs
@@ -92,7 +96,7 @@ def test_root_without_the_right_to_give_files_away(
 def test_another_user_is_warned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shutil.copytree(EXAMPLES, tmp_path / "logs")
+    shutil.copytree(SAMPLE, tmp_path / "logs")
     delete = f"delete-records --yes --offset orders:0:100 {tmp_path}/logs"
     owner = tmp_path.stat().st_uid
     assert CliRunner().invoke(kafkalog, delete.split()).exit_code == 0
