@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Setting(click.ParamType[tuple[str, str]]):
+class Setting(click.ParamType):
     name = "NAME=VALUE"
 
     def convert(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_LONG = 2**63 - 1
 
 
-class Long(click.ParamType[int]):
+class Long(click.ParamType):
     """An integer of 64 bits, at least `minimum`. (click's IntRange would show the limits in the help.)"""
 
     name = "integer"

@@ -17,7 +17,7 @@ _FORMS = ("text", "json", "arrow")
 _SOURCE = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
-class Form(click.ParamType[str]):
+class Form(click.ParamType):
     """text, json, arrow or a format string."""
 
     name = "format"

@@ -14,7 +14,7 @@ _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-class TimeType(click.ParamType[int]):
+class TimeType(click.ParamType):
     """A time as epoch milliseconds. Without a time zone it is UTC. `-1h30m` is 1.5 hours before now."""
 
     name = "time"

@@ -37,7 +37,7 @@ class _UnknownError(Exception):
     """A part of a predicate has no translation."""
 
 
-_UNKNOWN = (_UnknownError, pa.ArrowException, KeyError, TypeError, ValueError, OverflowError)
+_UNKNOWN = (_UnknownError, pa.ArrowException, AttributeError, KeyError, TypeError, ValueError, OverflowError)
 """What parts without a translation raise. FilterError is a ValueError."""
 
 

@@ -75,7 +75,11 @@ class RecordFilter:
 
         `patterns` are not applied.
         """
-        return batch if self.expression is None else batch.filter(self.expression)
+        if self.expression is None:
+            return batch
+        # RecordBatch.filter of pyarrow 19 and 20 raises IndexError if no row is left.
+        rows = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
+        return rows.to_batches()[0] if rows.num_rows else batch.slice(0, 0)
 
     @cached_property
     def is_possible(self) -> bool:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from native_log.logdir.position import Position
     from native_log.storage import StorageOptionsLike
 
+# Polars 1.21 and older lose conditions that they pass to a source. Up to 1.31, literals have other forms.
+_OLDEST_POLARS = (1, 32)
+
 
 def scan(
     paths: PathLike | Iterable[PathLike] | LogDir,
@@ -78,10 +81,14 @@ def scan_polars(
         paths, topics, arguments: see `scan`. `_corrupt_record` is among the columns only if it is named.
 
     Raises:
-        ModuleNotFoundError: Polars is not installed.
+        ImportError: Polars is not installed, or older than 1.32.
     """
+    import polars as pl
     from polars.io.plugins import register_io_source
 
+    if tuple(map(int, pl.__version__.split(".")[:2])) < _OLDEST_POLARS:
+        oldest = ".".join(map(str, _OLDEST_POLARS))
+        raise ImportError(f"expected Polars {oldest} or newer, found {pl.__version__}: pip install -U polars")
     whole = scan(paths, topics, **arguments)
 
     def read(
@@ -91,8 +98,6 @@ def scan_polars(
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         return _frames(whole, with_columns, predicate, n_rows)
-
-    import polars as pl
 
     schema = pl.from_arrow(whole.schema.empty_table())
     assert isinstance(schema, pl.DataFrame)

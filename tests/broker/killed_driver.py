@@ -55,10 +55,13 @@ class Driver:
             self._jvm = next((process for process in self._processes() if process.name == "java"), None)
 
     def workers(self) -> list[Process]:
-        """Return the Python processes that the JVM started, and the daemons that fork them, by age."""
+        """Return the Python processes that the JVM started, and the daemons that fork them, by age.
+
+        The JVM starts other processes, too: without native code, Hadoop runs chmod.
+        """
         processes = self._processes()
         jvms = {process.pid for process in processes if process.name == "java"}
-        daemons = {process.pid for process in processes if process.parent in jvms}
+        daemons = {p.pid for p in processes if p.parent in jvms and p.name.startswith("python")}
         return sorted(p for p in processes if p.pid in daemons or p.parent in daemons)
 
     def kill_jvm(self) -> None:

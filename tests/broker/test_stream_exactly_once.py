@@ -162,7 +162,8 @@ class Killer:
             time.sleep(delay)
             if (kills - 1 - number) % 3:
                 what = "worker"
-                workers = driver.workers()
+                while not (workers := driver.workers()):
+                    assert driver.is_running()
                 kill(workers[-1] if takes_newest else self._rng.choice(workers))
             else:
                 what = "JVM" if only_jvm else "driver"

@@ -199,7 +199,7 @@ FILTERS = [
 def test_filters(directory: Path, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("native_log.log.reading.log_scan.PART_BYTES", 5000)
     monkeypatch.setattr("native_log.log.reading.row_selection._SEEK_BYTES", 1)
-    expected = to_filter(sql).apply(by_partition(directory, "orders").combine_chunks())
+    expected = by_partition(directory, "orders").filter(to_filter(sql).expression)
     for threads in (1, 3):
         scan = native_log.scan(directory, "orders", COLUMNS, threads=threads, filter=sql)
         assert scan.to_table().equals(expected)
@@ -260,6 +260,11 @@ class TestPolars:
         assert set(scan.columns) == {"key", "value"}
         assert scan.arguments["filter"].conditions.keys == (b"k17",)
         assert scan.arguments["filter"].offsets == (6, None)
+
+    def test_older_versions_are_refused(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(self.pl, "__version__", "1.31.0")
+        with pytest.raises(ImportError, match=r"expected Polars 1\.32 or newer, found 1\.31\.0"):
+            native_log.scan_polars(directory, "orders")
 
 
 class TestDatasets:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from native_log.logdir.remote_storage import RemoteArguments
 
 
-class PartitionRanges(click.ParamType[tuple[range, ...]]):
+class PartitionRanges(click.ParamType):
     """Numbers and ranges separated by commas: 0-3,7."""
 
     name = "partitions"

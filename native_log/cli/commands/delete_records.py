@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class PartitionOffset(click.ParamType[tuple[str, int, int]]):
+class PartitionOffset(click.ParamType):
     name = "TOPIC:PARTITION:OFFSET"
 
     def convert(
