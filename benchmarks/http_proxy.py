@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 _BLOCK = 64 << 10
@@ -47,7 +48,12 @@ class HttpProxy:
     """
 
     def __init__(
-        self, port: int, *, latency_seconds: float = 0, bytes_per_second: float | None = None
+        self,
+        port: int,
+        *,
+        latency_seconds: float = 0,
+        bytes_per_second: float | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Start a proxy for the server on a port of this host.
 
@@ -55,10 +61,12 @@ class HttpProxy:
             port: of the server.
             latency_seconds: what each request waits.
             bytes_per_second: how fast each connection is; None: as fast as it can be.
+            tls: the certificate of the proxy, which then is a server of HTTPS; None: it is one of HTTP.
         """
         self._server_port = port
         self._latency = latency_seconds
         self._speed = bytes_per_second
+        self._tls = tls
         self.fault: Callable[[str], Fault | None] | None = None
         self.traffic = Traffic()
         self._loop = asyncio.new_event_loop()
@@ -88,8 +96,9 @@ class HttpProxy:
     async def _serve(self, started: threading.Event) -> None:
         self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=1 << 20)
-        self.endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=1 << 20, ssl=self._tls)
+        scheme = "https" if self._tls else "http"
+        self.endpoint = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         started.set()
         await self._stopped.wait()
         server.close()

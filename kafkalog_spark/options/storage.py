@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from kafkalog_spark.errors import OptionError
+from native_log.storage import CLIENT_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CREDENTIAL_PROVIDER = "credentialProvider"
-_PREFIXES = ("fs.", "aws_", "azure_", "google_", "google.cloud.", "allow_http")
+_PREFIXES = ("fs.", "aws_", "azure_", "google_", "google.cloud.")
 
 _S3A = {
     "access.key": "aws_access_key_id",
@@ -21,11 +23,17 @@ _S3A = {
     "endpoint.region": "aws_region",
     "encryption.key": "aws_sse_customer_key_base64",  # has no effect without encryption.algorithm
     "server-side-encryption.key": "aws_sse_customer_key_base64",
+    # The parts of one URL: see _with_proxies.
+    "proxy.host": "proxy_host",
+    "proxy.port": "proxy_port",
+    "proxy.username": "proxy_username",
+    "proxy.password": "proxy_password",
 }
 _S3A_SWITCHES = {
     # False is Hadoop's default. Its client then falls back to paths where they are needed.
     ("path.style.access", "true"): ("aws_virtual_hosted_style_request", "false"),
     ("connection.ssl.enabled", "false"): ("allow_http", "true"),
+    ("proxy.ssl.enabled", "true"): ("proxy_scheme", "https"),
     ("requester.pays.enabled", "true"): ("aws_request_payer", "true"),
     ("encryption.algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
     ("server-side-encryption-algorithm", "sse-c"): ("aws_server_side_encryption", "sse-c"),
@@ -67,19 +75,22 @@ _GOOGLE_KEY_FILES = (
 _S3A_NAMES = "|".join(
     re.escape(name) for name in (*_S3A, *dict.fromkeys(name for name, _ in _S3A_SWITCHES), _S3A_PROVIDER)
 )
+_PROXY_PART = re.compile("proxy_(scheme|host|port|username|password)$")
 _OF_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({_S3A_NAMES})")
 """An option of one bucket, whose name may contain dots."""
 _SECRET = re.compile(
     r"fs\.s3a\.(bucket\..+\.)?(access|secret|encryption|server-side-encryption)\.key"
-    r"|fs\.s3a\.(bucket\..+\.)?session\.token"
+    r"|fs\.s3a\.(bucket\..+\.)?(session\.token|proxy\.password)"
     r"|fs\.azure\..*(account\.key|client\.secret|sas)\b.*"
     r"|(aws_|azure_|google_).*(key|secret|token|sas|password)(_id|_base64)?"
+    r"|(aws_|azure_|google_)?proxy_url"
 )
 
 
 def is_storage_option(name: str) -> bool:
     """Return whether this may be an option of object stores."""
-    return name.lower().startswith(_PREFIXES) or name.lower() == CREDENTIAL_PROVIDER.lower()
+    lower = name.lower()
+    return lower.startswith(_PREFIXES) or lower in CLIENT_OPTIONS or lower == CREDENTIAL_PROVIDER.lower()
 
 
 def is_secret(name: str) -> bool:
@@ -110,7 +121,7 @@ def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
         lower = name.lower()
         if lower == CREDENTIAL_PROVIDER.lower():
             parsed["credential_provider"] = value
-        elif lower.startswith(("aws_", "azure_", "google_")) or lower == "allow_http":
+        elif lower.startswith(("aws_", "azure_", "google_")) or lower in CLIENT_OPTIONS:
             parsed[lower] = value
         elif match := _OF_BUCKET.fullmatch(lower):
             parsed |= _with_scope(match[1], _s3a(match[2], value))
@@ -120,7 +131,7 @@ def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
             parsed |= _azure(lower.removeprefix("fs.azure."), value)
         elif lower in _GOOGLE_KEY_FILES:
             parsed["google_service_account"] = value
-    return _with_regions(_with_schemes(parsed, options))
+    return _with_proxies(_with_regions(_with_schemes(parsed, options)))
 
 
 def _with_scope(scope: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -194,3 +205,20 @@ def _with_schemes(parsed: dict[str, str], options: Mapping[str, str]) -> dict[st
             # Hadoop asks for no further consent to an endpoint that is not encrypted.
             parsed = {**parsed, "allow_http": "true"}
     return parsed
+
+
+def _with_proxies(parsed: dict[str, str]) -> dict[str, str]:
+    """Make one URL of the options of each proxy. Those of a bucket override those of all buckets."""
+    parts = {name: value for name, value in parsed.items() if _PROXY_PART.search(name)}
+    options = {name: value for name, value in parsed.items() if name not in parts}
+    for scope in {_PROXY_PART.sub("", name) for name in parts}:
+
+        def part(name: str, scope: str = scope) -> str:
+            return parts.get(f"{scope}proxy_{name}", parts.get(f"proxy_{name}", ""))
+
+        if host := part("host"):
+            login = ":".join(quote(part(name), safe="") for name in ("username", "password"))
+            port = part("port") or ("80" if "allow_http" in options else "443")  # as Hadoop's client
+            url = f"{part('scheme') or 'http'}://{login + '@' if login != ':' else ''}{host}:{port}"
+            options[f"{scope}proxy_url"] = url
+    return options

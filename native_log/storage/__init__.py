@@ -35,13 +35,19 @@ from native_log.storage.local import (
     path_version,
     read_file,
 )
-from native_log.storage.remote.credentials import CarriedSecrets, StorageOptions, StorageOptionsLike
+from native_log.storage.remote.credentials import (
+    CLIENT_OPTIONS,
+    CarriedSecrets,
+    StorageOptions,
+    StorageOptionsLike,
+)
 from native_log.storage.remote.default_file_system import with_name_node
 from native_log.storage.remote.url_storage import Storages, UrlStorage, storage_of
 from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
 
 __all__ = [
     "CHUNK_BYTES",
+    "CLIENT_OPTIONS",
     "LOCAL",
     "SCHEMES",
     "TICK_NS",

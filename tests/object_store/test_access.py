@@ -6,17 +6,20 @@ import pickle
 import subprocess
 import sys
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import obstore
 import pytest
+from cryptography import x509
 from obstore.store import S3Store
 
 from benchmarks.http_proxy import Fault, HttpProxy
 from native_log import KafkaLogError, LogDir
 from native_log.storage import StorageOptions
 from native_log.storage.remote import object_bucket
+from tests.builders.certificates import server_context
 from tests.builders.copies import batches, rows_of, write_copy
 from tests.builders.golden import golden
 from tests.contents import offsets
@@ -34,9 +37,13 @@ KEY = (GOLDEN_LOG.topic, GOLDEN_LOG.partition)
 EXPECTED = [row["offset"] for row in GOLDEN_LOG.rows()]
 
 
+def port_of(s3: S3Server) -> int:
+    return int(s3.endpoint.rpartition(":")[2])
+
+
 @pytest.fixture
 def proxy(s3: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(int(s3.endpoint.rpartition(":")[2])) as running:
+    with HttpProxy(port_of(s3)) as running:
         yield running
 
 
@@ -111,6 +118,63 @@ def test_an_unreachable_endpoint(s3: S3Server) -> None:
 def test_plain_http_is_an_error_unless_it_is_allowed(s3: S3Server) -> None:
     with pytest.raises(OSError, match="it is not encrypted; set allow_http=true"):
         read({**s3.options, "allow_http": False})
+
+
+LOCALHOST = x509.IPAddress(ip_address("127.0.0.1"))
+
+
+class TestTls:
+    """HTTPS in front of the server, with a certificate of an authority that no system knows."""
+
+    def options(self, s3: S3Server, proxy: HttpProxy, **others: Any) -> dict[str, Any]:
+        return {**s3.options, "aws_endpoint": proxy.endpoint, "allow_http": False, **others}
+
+    def test_an_authority_of_ones_own(
+        self, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with HttpProxy(port_of(s3), tls=server_context(tmp_path, LOCALHOST)) as proxy:
+            with pytest.raises(OSError, match=r"the authority .* is unknown; .* SSL_CERT_FILE"):
+                read(self.options(s3, proxy))
+            assert read(self.options(s3, proxy, allow_invalid_certificates=True)) == EXPECTED
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+            assert read(self.options(s3, proxy, connect_timeout="9s")) == EXPECTED  # in another client
+
+    @pytest.mark.parametrize(
+        ("host", "valid_days", "message"),
+        [
+            (
+                x509.DNSName("other.example.com"),
+                30,
+                "its certificate is for another host",
+            ),
+            (LOCALHOST, -1, "its certificate has expired"),
+        ],
+        ids=["other-host", "expired"],
+    )
+    def test_certificates_that_are_not_valid(
+        self,
+        s3: S3Server,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        host: x509.GeneralName,
+        valid_days: int,
+        message: str,
+    ) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        context = server_context(tmp_path, host, valid_days=valid_days)
+        with HttpProxy(port_of(s3), tls=context) as proxy, pytest.raises(OSError, match=message):
+            read(self.options(s3, proxy))
+
+    def test_https_to_a_server_of_http(self, s3: S3Server) -> None:
+        endpoint = s3.endpoint.replace("http:", "https:")
+        with pytest.raises(OSError, match="it does not speak TLS; give an endpoint with http://"):
+            read({**s3.options, "aws_endpoint": endpoint})
+
+
+def test_a_proxy_that_refuses_connections(s3: S3Server) -> None:
+    with pytest.raises(OSError, match="it refuses connections; check the endpoint and the proxy"):
+        read({**s3.options, "proxy_url": "http://user:secret@127.0.0.1:1"})
+    assert read({**s3.options, "proxy_url": "http://127.0.0.1:1", "proxy_excludes": "127.0.0.1"}) == EXPECTED
 
 
 def test_unknown_options_and_wrong_values_do_not_show_secrets(s3: S3Server) -> None:

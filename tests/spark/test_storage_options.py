@@ -42,6 +42,25 @@ def test_s3() -> None:
     }
 
 
+def test_proxies() -> None:
+    options = {
+        "fs.s3a.proxy.host": "proxy",
+        "fs.s3a.proxy.port": "3128",
+        "fs.s3a.bucket.a.b.proxy.host": "other",
+        "fs.s3a.bucket.a.b.proxy.ssl.enabled": "true",
+        "fs.s3a.bucket.a.b.proxy.username": "me@home",
+        "fs.s3a.bucket.a.b.proxy.password": "se/cret",
+    }
+    assert values(options, "s3a://b/x") == {"proxy_url": "http://proxy:3128"}
+    assert values(options, "s3a://a.b/x") == {"proxy_url": "https://me%40home:se%2Fcret@other:3128"}
+    assert parse_storage_options({"fs.s3a.proxy.host": "p"}) == {"proxy_url": "http://p:443"}
+    assert parse_storage_options({"fs.s3a.proxy.port": "80"}) == {}
+    assert parse_storage_options({"proxy_url": "http://p:1", "timeout": "5s"}) == {
+        "proxy_url": "http://p:1",
+        "timeout": "5s",
+    }
+
+
 def test_an_endpoint_that_is_not_encrypted_by_itself() -> None:
     assert parse_storage_options({"fs.s3a.endpoint": "http://minio"}) == {
         "aws_endpoint": "http://minio",
@@ -171,6 +190,10 @@ def test_google_and_names_of_polars() -> None:
         ("aws_access_key_id", True),
         ("aws_sse_customer_key_base64", True),
         ("aws_region", False),
+        ("fs.s3a.proxy.password", True),
+        ("fs.s3a.bucket.logs.proxy.password", True),
+        ("fs.s3a.proxy.host", False),
+        ("proxy_url", True),
         ("azure_storage_sas_key", True),
         ("google_service_account_key", True),
         ("google_service_account", False),

@@ -82,14 +82,27 @@ _BY_TEXT = (
         r"dns error|failed to lookup|Name or service",
         "its host is unknown; check the endpoint and region",
     ),
-    (r"Connection refused|tcp connect error", "it refuses connections; check the endpoint"),
+    (
+        r"Connection refused|tcp connect error",
+        "it refuses connections; check the endpoint and the proxy",
+    ),
     (
         r"TimedOut|timed out|operation was slow",
         "it did not answer in time; check the endpoint",
     ),
     (r"BadScheme|scheme is not allowed", "it is not encrypted; set allow_http=true to allow that"),
-    (r"certificate", "its certificate is not valid"),
-    (_BROKEN_TRANSFER, "connections broke off, also after several attempts"),
+    (r"InvalidContentType", "it does not speak TLS; give an endpoint with http://, and set allow_http=true"),
+    (
+        r"UnknownIssuer|CaUsedAsEndEntity",
+        "the authority of its certificate is unknown; name a file with that authority in SSL_CERT_FILE",
+    ),
+    (r"NotValidForName", "its certificate is for another host; check the endpoint"),
+    (r"InvalidCertificate\(\s*Expired", "its certificate has expired"),
+    (r"(?i)certificate", "its certificate is not valid"),
+    (
+        rf"{_BROKEN_TRANSFER}|IncompleteMessage",
+        "connections broke off, also after several attempts",
+    ),
 )
 """What the texts of clients mean."""
 

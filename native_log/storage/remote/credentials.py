@@ -14,10 +14,20 @@ from native_log.storage.urls import url_path
 CREDENTIAL_PROVIDER = "credential_provider"
 """The option that names a function, `module:function`: see ProvidedCredentials."""
 
+CLIENT_OPTIONS = (
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "proxy_excludes",
+    "proxy_url",
+    "timeout",
+)
+"""Options of the HTTP client, the same for all object stores. `proxy_url` may contain a password."""
+
 _PUBLIC = re.compile(
     r"(aws_|azure_|google_)?(endpoint|endpoint_url|region|default_region|virtual_hosted_style_request"
     r"|skip_signature|storage_account_name|account_name|use_emulator|use_fabric_endpoint|unsigned_payload"
-    r"|allow_http|allow_invalid_certificates|timeout|connect_timeout|request_payer|s3_express)"
+    r"|allow_http|allow_invalid_certificates|proxy_excludes|timeout|connect_timeout|request_payer|s3_express)"
     rf"|{CREDENTIAL_PROVIDER}"
 )
 """Options whose values are no secrets."""

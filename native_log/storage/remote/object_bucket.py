@@ -17,6 +17,7 @@ from native_log.storage.remote.client_errors import (
     is_in_another_region,
     translated,
 )
+from native_log.storage.remote.credentials import CLIENT_OPTIONS
 from native_log.storage.remote.list_ahead import divide
 from native_log.storage.remote.s3_region import is_region_given, region_of_bucket
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "timeout", "connect_timeout", "proxy_url")
 _CLIENT_DEFAULTS = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRIES: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _ATTEMPTS = 3
@@ -187,7 +187,7 @@ def _divide(options: Mapping[str, str]) -> tuple[Any, Any]:
         client["allow_http"] = os.environ["AWS_ALLOW_HTTP"].lower()
     for name, value in options.items():
         plain = name.removeprefix("aws_").removeprefix("azure_").removeprefix("google_")
-        if plain in _CLIENT_OPTIONS:
+        if plain in CLIENT_OPTIONS:
             client[plain] = value
         else:
             config[name] = value
