@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def server_context(folder: Path, host: x509.GeneralName, *, valid_days: int = 30) -> ssl.SSLContext:
-    """Return the context of a server, whose certificate a new authority signs.
+    """Return the context of a server whose certificate a new CA has signed.
 
     Args:
-        folder: to which `authority.pem`, the certificate of the authority, is written.
-        host: for which the server's certificate is.
+        folder: where `ca.pem`, the certificate of the CA, is written.
+        host: the host that the server's certificate is for.
         valid_days: how long it is valid; negative: it has expired.
     """
-    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kafkalog test authority")])
+    ca_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kafkalog test CA")])
     end = datetime.now(UTC) + timedelta(days=valid_days)
 
-    def certificate(key: ec.EllipticCurvePrivateKey, name: x509.Name, *, is_authority: bool) -> bytes:
+    def certificate(key: ec.EllipticCurvePrivateKey, name: x509.Name, *, is_ca: bool) -> bytes:
         builder = (
             x509.CertificateBuilder()
             .subject_name(name)
@@ -35,16 +35,16 @@ def server_context(folder: Path, host: x509.GeneralName, *, valid_days: int = 30
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(end - timedelta(days=365))
-            .not_valid_after(datetime.now(UTC) + timedelta(days=30) if is_authority else end)
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .not_valid_after(datetime.now(UTC) + timedelta(days=30) if is_ca else end)
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
         )
-        if not is_authority:
+        if not is_ca:
             builder = builder.add_extension(x509.SubjectAlternativeName([host]), critical=False)
-        return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    (folder / "authority.pem").write_bytes(certificate(authority_key, issuer, is_authority=True))
+    (folder / "ca.pem").write_bytes(certificate(ca_key, issuer, is_ca=True))
     (folder / "server.pem").write_bytes(
-        certificate(server_key, x509.Name([]), is_authority=False)
+        certificate(server_key, x509.Name([]), is_ca=False)
         + server_key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

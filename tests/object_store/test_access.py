@@ -124,19 +124,17 @@ LOCALHOST = x509.IPAddress(ip_address("127.0.0.1"))
 
 
 class TestTls:
-    """HTTPS in front of the server, with a certificate of an authority that no system knows."""
+    """HTTPS in front of the server, with a certificate of a private CA."""
 
     def options(self, s3: S3Server, proxy: HttpProxy, **others: Any) -> dict[str, Any]:
         return {**s3.options, "aws_endpoint": proxy.endpoint, "allow_http": False, **others}
 
-    def test_an_authority_of_ones_own(
-        self, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_private_ca(self, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with HttpProxy(port_of(s3), tls=server_context(tmp_path, LOCALHOST)) as proxy:
-            with pytest.raises(OSError, match=r"the authority .* is unknown; .* SSL_CERT_FILE"):
+            with pytest.raises(OSError, match="an unknown CA signed its certificate; set SSL_CERT_FILE"):
                 read(self.options(s3, proxy))
             assert read(self.options(s3, proxy, allow_invalid_certificates=True)) == EXPECTED
-            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+            monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
             assert read(self.options(s3, proxy, connect_timeout="9s")) == EXPECTED  # in another client
 
     @pytest.mark.parametrize(
@@ -160,7 +158,7 @@ class TestTls:
         valid_days: int,
         message: str,
     ) -> None:
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         context = server_context(tmp_path, host, valid_days=valid_days)
         with HttpProxy(port_of(s3), tls=context) as proxy, pytest.raises(OSError, match=message):
             read(self.options(s3, proxy))

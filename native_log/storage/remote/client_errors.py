@@ -94,7 +94,7 @@ _BY_TEXT = (
     (r"InvalidContentType", "it does not speak TLS; give an endpoint with http://, and set allow_http=true"),
     (
         r"UnknownIssuer|CaUsedAsEndEntity",
-        "the authority of its certificate is unknown; name a file with that authority in SSL_CERT_FILE",
+        "an unknown CA signed its certificate; set SSL_CERT_FILE to a file with that CA's certificate",
     ),
     (r"NotValidForName", "its certificate is for another host; check the endpoint"),
     (r"InvalidCertificate\(\s*Expired", "its certificate has expired"),

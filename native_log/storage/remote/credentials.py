@@ -27,7 +27,7 @@ CLIENT_OPTIONS = (
 _PUBLIC = re.compile(
     r"(aws_|azure_|google_)?(endpoint|endpoint_url|region|default_region|virtual_hosted_style_request"
     r"|skip_signature|storage_account_name|account_name|use_emulator|use_fabric_endpoint|unsigned_payload"
-    r"|allow_http|allow_invalid_certificates|proxy_excludes|timeout|connect_timeout|request_payer|s3_express)"
+    rf"|request_payer|s3_express|{'|'.join(each for each in CLIENT_OPTIONS if each != 'proxy_url')})"
     rf"|{CREDENTIAL_PROVIDER}"
 )
 """Options whose values are no secrets."""
