@@ -75,7 +75,8 @@ _GOOGLE_KEY_FILES = (
 _S3A_NAMES = "|".join(
     re.escape(name) for name in (*_S3A, *dict.fromkeys(name for name, _ in _S3A_SWITCHES), _S3A_PROVIDER)
 )
-_PROXY_PART = re.compile("proxy_(scheme|host|port|username|password)$")
+_PROXY_PARTS = ("scheme", "host", "port", "username", "password")
+_PROXY_PART = re.compile(rf"proxy_({'|'.join(_PROXY_PARTS)})$")
 _OF_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({_S3A_NAMES})")
 """An option of one bucket, whose name may contain dots."""
 _SECRET = re.compile(
@@ -212,13 +213,11 @@ def _with_proxies(parsed: dict[str, str]) -> dict[str, str]:
     parts = {name: value for name, value in parsed.items() if _PROXY_PART.search(name)}
     options = {name: value for name, value in parsed.items() if name not in parts}
     for scope in {_PROXY_PART.sub("", name) for name in parts}:
-
-        def part(name: str, scope: str = scope) -> str:
-            return parts.get(f"{scope}proxy_{name}", parts.get(f"proxy_{name}", ""))
-
-        if host := part("host"):
-            login = ":".join(quote(part(name), safe="") for name in ("username", "password"))
-            port = part("port") or ("80" if "allow_http" in options else "443")  # as Hadoop's client
-            url = f"{part('scheme') or 'http'}://{login + '@' if login != ':' else ''}{host}:{port}"
-            options[f"{scope}proxy_url"] = url
+        scheme, host, port, username, password = (
+            parts.get(f"{scope}proxy_{name}", parts.get(f"proxy_{name}", "")) for name in _PROXY_PARTS
+        )
+        if host:
+            login = f"{quote(username, safe='')}:{quote(password, safe='')}@" if username else ""
+            port = port or ("80" if "allow_http" in options else "443")  # as Hadoop's client
+            options[f"{scope}proxy_url"] = f"{scheme or 'http'}://{login}{host}:{port}"
     return options
