@@ -76,7 +76,7 @@ _S3A_NAMES = "|".join(
     re.escape(name) for name in (*_S3A, *dict.fromkeys(name for name, _ in _S3A_SWITCHES), _S3A_PROVIDER)
 )
 _PROXY_PARTS = ("scheme", "host", "port", "username", "password")
-_PROXY_PART = re.compile(rf"proxy_({'|'.join(_PROXY_PARTS)})$")
+_PROXY_PART = re.compile(rf"(.*/)?proxy_({'|'.join(_PROXY_PARTS)})")
 _OF_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({_S3A_NAMES})")
 """An option of one bucket, whose name may contain dots."""
 _SECRET = re.compile(
@@ -210,9 +210,9 @@ def _with_schemes(parsed: dict[str, str], options: Mapping[str, str]) -> dict[st
 
 def _with_proxies(parsed: dict[str, str]) -> dict[str, str]:
     """Make one URL of the options of each proxy. Those of a bucket override those of all buckets."""
-    parts = {name: value for name, value in parsed.items() if _PROXY_PART.search(name)}
+    parts = {name: value for name, value in parsed.items() if _PROXY_PART.fullmatch(name)}
     options = {name: value for name, value in parsed.items() if name not in parts}
-    for scope in {_PROXY_PART.sub("", name) for name in parts}:
+    for scope in {name.rpartition("proxy_")[0] for name in parts}:
         scheme, host, port, username, password = (
             parts.get(f"{scope}proxy_{name}", parts.get(f"proxy_{name}", "")) for name in _PROXY_PARTS
         )

@@ -140,11 +140,7 @@ class TestTls:
     @pytest.mark.parametrize(
         ("host", "valid_days", "message"),
         [
-            (
-                x509.DNSName("other.example.com"),
-                30,
-                "its certificate is for another host",
-            ),
+            (x509.DNSName("other.example.com"), 30, "its certificate is for another host"),
             (LOCALHOST, -1, "its certificate has expired"),
         ],
         ids=["other-host", "expired"],

@@ -55,6 +55,7 @@ def test_proxies() -> None:
     assert values(options, "s3a://a.b/x") == {"proxy_url": "https://me%40home:se%2Fcret@other:3128"}
     assert parse_storage_options({"fs.s3a.proxy.host": "p"}) == {"proxy_url": "http://p:443"}
     assert parse_storage_options({"fs.s3a.proxy.port": "80"}) == {}
+    assert parse_storage_options({"aws_proxy_host": "p"}) == {"aws_proxy_host": "p"}  # an unknown option
     assert parse_storage_options({"proxy_url": "http://p:1", "timeout": "5s"}) == {
         "proxy_url": "http://p:1",
         "timeout": "5s",

@@ -82,10 +82,7 @@ _BY_TEXT = (
         r"dns error|failed to lookup|Name or service",
         "its host is unknown; check the endpoint and region",
     ),
-    (
-        r"Connection refused|tcp connect error",
-        "it refuses connections; check the endpoint and the proxy",
-    ),
+    (r"Connection refused|tcp connect error", "it refuses connections; check the endpoint and the proxy"),
     (
         r"TimedOut|timed out|operation was slow",
         "it did not answer in time; check the endpoint",
@@ -99,10 +96,7 @@ _BY_TEXT = (
     (r"NotValidForName", "its certificate is for another host; check the endpoint"),
     (r"InvalidCertificate\(\s*Expired", "its certificate has expired"),
     (r"(?i)certificate", "its certificate is not valid"),
-    (
-        rf"{_BROKEN_TRANSFER}|IncompleteMessage",
-        "connections broke off, also after several attempts",
-    ),
+    (rf"{_BROKEN_TRANSFER}|IncompleteMessage", "connections broke off, also after several attempts"),
 )
 """What the texts of clients mean."""
 
