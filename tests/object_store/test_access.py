@@ -93,6 +93,8 @@ def test_passing_failures_are_repeated(options: dict[str, Any], proxy: HttpProxy
         (Fault(403, code="RequestTimeTooSkewed"), r"its clock differs from that of this machine.*"),
         (Fault(403, code="InvalidObjectState"), r"the object is archived; restore it first.*\(Inv.*State\)"),
         (Fault(400, code="KMS.DisabledException"), r"it answers with status 400 \(KMS.DisabledException\)"),
+        (Fault(407), "the proxy expects a user and a password; add them to its URL"),
+        (Fault(502), "the proxy or gateway in front of it does not reach it; check the endpoint"),
         (Fault(cut_after=10), "connections broke off, also after several attempts"),
         (Fault(delay_seconds=5), "it did not answer in time; check the endpoint"),
     ],
@@ -165,10 +167,47 @@ class TestTls:
             read({**s3.options, "aws_endpoint": endpoint})
 
 
-def test_a_proxy_that_refuses_connections(s3: S3Server) -> None:
-    with pytest.raises(OSError, match="it refuses connections; check the endpoint and the proxy"):
-        read({**s3.options, "proxy_url": "http://user:secret@127.0.0.1:1"})
-    assert read({**s3.options, "proxy_url": "http://127.0.0.1:1", "proxy_excludes": "127.0.0.1"}) == EXPECTED
+class TestProxies:
+    """A proxy on the way to the store."""
+
+    def test_requests_go_through_the_proxy(self, s3: S3Server, proxy: HttpProxy) -> None:
+        elsewhere = {"aws_endpoint": "http://store.invalid", "proxy_url": proxy.endpoint}
+        assert read({**s3.options, **elsewhere}) == EXPECTED
+
+    def test_hosts_that_are_excluded(self, s3: S3Server) -> None:
+        excluded = {"proxy_url": "http://127.0.0.1:1", "proxy_excludes": "127.0.0.1"}
+        assert read({**s3.options, **excluded}) == EXPECTED
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("http://user:secret@127.0.0.1:1", "it refuses connections; check the endpoint and the proxy"),
+            (
+                "socks5://user:secret@127.0.0.1:1",
+                "proxies of this kind are not supported",
+            ),
+            ("http://user:secret@:1", "expected a valid URL of a proxy, found another; check proxy_url"),
+        ],
+    )
+    def test_a_proxy_that_cannot_be_used(self, s3: S3Server, url: str, message: str) -> None:
+        with pytest.raises((OSError, KafkaLogError), match=message) as error:
+            read({**s3.options, "proxy_url": url})
+        assert "secret" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        ("status", "message"),
+        [
+            (403, "the proxy does not connect to it; check the endpoint, and what the proxy allows"),
+            (407, "the proxy expects a user and a password; add them to its URL"),
+        ],
+    )
+    def test_a_proxy_that_opens_no_tunnel(
+        self, s3: S3Server, proxy: HttpProxy, status: int, message: str
+    ) -> None:
+        proxy.fault = lambda _: Fault(status)
+        with pytest.raises(OSError, match=message):
+            read({**s3.options, "aws_endpoint": "https://store.invalid", "proxy_url": proxy.endpoint})
+        assert set(proxy.traffic.requests) == {"CONNECT store.invalid:443"}
 
 
 def test_unknown_options_and_wrong_values_do_not_show_secrets(s3: S3Server) -> None:

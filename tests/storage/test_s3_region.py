@@ -8,11 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
 
 from native_log.storage.remote.object_bucket import ObjectBucket
+from tests.builders.certificates import server_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytest.importorskip("obstore")
 
@@ -49,19 +52,24 @@ class Frankfurt(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
+def server() -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Frankfurt)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield {
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def options(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    return {
         "aws_endpoint": f"http://127.0.0.1:{server.server_port}",
         "allow_http": "true",
         "aws_access_key_id": "a",
         "aws_secret_access_key": "b",
     }
-    server.shutdown()
-    server.server_close()
 
 
 def test_the_bucket_is_found_in_its_region(options: dict[str, str]) -> None:
@@ -69,6 +77,27 @@ def test_the_bucket_is_found_in_its_region(options: dict[str, str]) -> None:
     with ThreadPoolExecutor(8) as threads:
         for files, folders in threads.map(bucket.list, [""] * 16):
             assert (list(files), list(folders)) == (["file"], [])
+
+
+def test_the_region_is_looked_up_through_the_proxy(options: dict[str, str]) -> None:
+    proxy = options["aws_endpoint"]
+    bucket = ObjectBucket("s3://b", {**options, "aws_endpoint": "http://s3.invalid", "proxy_url": proxy})
+    assert list(bucket.list("")[0]) == ["file"]
+
+
+def test_no_proxy_for_hosts_that_are_excluded(options: dict[str, str]) -> None:
+    options |= {"proxy_url": "http://127.0.0.1:1", "proxy_excludes": "127.0.0.1"}
+    assert list(ObjectBucket("s3://b", options).list("")[0]) == ["file"]
+
+
+def test_invalid_certificates_are_accepted_if_that_is_allowed(
+    server: ThreadingHTTPServer, options: dict[str, str], tmp_path: Path
+) -> None:
+    other_host = server_context(tmp_path, x509.DNSName("other.example.com"))
+    server.socket = other_host.wrap_socket(server.socket, server_side=True)
+    options["aws_endpoint"] = options["aws_endpoint"].replace("http:", "https:")
+    options["allow_invalid_certificates"] = "true"
+    assert list(ObjectBucket("s3://b", options).list("")[0]) == ["file"]
 
 
 def test_a_bucket_elsewhere_after_broken_connections_is_an_error(options: dict[str, str]) -> None:

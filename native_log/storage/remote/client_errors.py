@@ -16,6 +16,11 @@ _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
 def configuration_error(error: Exception, url: str) -> KafkaLogError:
     """Return the error that a bucket cannot be opened with the options given."""
     reason = str(error).strip().partition("\n")[0]
+    if reason.startswith("Generic HTTP client error"):
+        return KafkaLogError(
+            "expected a valid URL of a proxy, found another; check proxy_url and the environment",
+            path=url,
+        )
     unknown = re.search(r"Configuration key: '(\w+)' is not valid", reason)
     if unknown is not None:
         return KafkaLogError(
@@ -66,15 +71,20 @@ _BY_CODE = {
     "AuthorizationHeaderMalformed": _ELSEWHERE,
 }
 _OVERLOADED = "it is overloaded, also after several attempts; read later, or in fewer tasks"
+_PROXY_LOGIN = "the proxy expects a user and a password; add them to its URL"
+_UNREACHABLE = "the proxy or gateway in front of it does not reach it; check the endpoint"
 _BY_STATUS = {
     301: _ELSEWHERE,
     401: _DENIED,
     403: _DENIED,
     404: "there is no such bucket or user",
+    407: _PROXY_LOGIN,
     416: "the object is shorter than it was listed",
     429: _OVERLOADED,
     500: "it reports an error of its own, also after several attempts",
+    502: _UNREACHABLE,
     503: _OVERLOADED,
+    504: _UNREACHABLE,
 }
 _BY_TEXT = (
     (r"redirect without LOCATION", _ELSEWHERE),
@@ -82,6 +92,12 @@ _BY_TEXT = (
         r"dns error|failed to lookup|Name or service",
         "its host is unknown; check the endpoint and region",
     ),
+    (r"ProxyAuthRequired", _PROXY_LOGIN),
+    (
+        r"TunnelUnsuccessful",
+        "the proxy does not connect to it; check the endpoint, and what the proxy allows",
+    ),
+    (r"unsupported scheme", "proxies of this kind are not supported; give one with http:// or https://"),
     (r"Connection refused|tcp connect error", "it refuses connections; check the endpoint and the proxy"),
     (
         r"TimedOut|timed out|operation was slow",

@@ -71,7 +71,7 @@ class ObjectBucket:
             options = {**options, **credentials.options()}
         config, client = _divide(options)
         provider: Any = credentials or _profile_credentials(url, options)
-        self._config = config
+        self._config, self._client = config, client
         self._reopening = threading.Lock()
         self._new_store = partial(
             from_url,
@@ -173,7 +173,7 @@ class ObjectBucket:
                 return True  # another thread has reopened the bucket
             if not self._url.startswith("s3") or is_region_given(store.config):
                 return False
-            region = region_of_bucket(self._url.partition("://")[2], store.config)
+            region = region_of_bucket(self._url.partition("://")[2], store.config, self._client)
             if region is None:
                 return False
             self._store = self._new_store(config={**self._config, "aws_region": region})
