@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +33,20 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
         while (item := following.result()) is not None:
             following = submit(thread, lambda: next(items, None))
             yield item
+
+
+def map_together(function: Callable[[T], R], items: Sequence[T], *, are_local: bool) -> list[R]:
+    """Return the result of `function` for each item, in order.
+
+    Args:
+        function: reads something.
+        items: a few.
+        are_local: whether everything is on local disks. Otherwise each item gets a thread that waits for it.
+    """
+    if are_local or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(len(items), "kafkalog-together") as threads:
+        return list(threads.map(function, items))
 
 
 def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:

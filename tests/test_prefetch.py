@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from native_log.prefetch import map_ahead, prefetch
+from native_log.prefetch import map_ahead, map_together, prefetch
 
 
 def test_yields_the_same_items_and_is_one_ahead() -> None:
@@ -76,3 +76,18 @@ def test_map_ahead_raises_an_error_in_place_of_its_result() -> None:
     with pytest.raises(ZeroDivisionError):
         next(results)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-ahead")]
+
+
+def test_all_wait_at_the_same_time() -> None:
+    barrier = threading.Barrier(3, timeout=60)
+
+    def read(name: str) -> str:
+        barrier.wait()
+        return name.upper()
+
+    assert map_together(read, ("a", "b", "c"), are_local=False) == ["A", "B", "C"]
+
+
+def test_local_files_are_read_by_the_caller() -> None:
+    caller = threading.get_ident()
+    assert map_together(lambda _: threading.get_ident(), (1, 2), are_local=True) == [caller, caller]

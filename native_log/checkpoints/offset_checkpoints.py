@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
-from native_log.storage import folder_of
+from native_log.prefetch import map_together
+from native_log.storage import LOCAL, folder_of
 from native_log.storage.writing import replace_file, replace_files
 
 if TYPE_CHECKING:
@@ -58,7 +60,9 @@ class OffsetCheckpoints:
     @classmethod
     def read(cls, log_dir: Path | Folder) -> OffsetCheckpoints:
         """Read the four files of a log directory. A missing or malformed file counts as empty."""
-        return cls(*(read_offsets(folder_of(log_dir), name) for name in CHECKPOINT_FILES))
+        folder = folder_of(log_dir)
+        read = partial(read_offsets, folder)
+        return cls(*map_together(read, CHECKPOINT_FILES, are_local=folder.storage is LOCAL))
 
 
 class MalformedCheckpointError(ValueError):

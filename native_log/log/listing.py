@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from native_log.log.ordinary_listing import OrdinaryLog
-    from native_log.storage import FileEntry
+    from native_log.storage import FileEntry, KnownFile
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
@@ -192,9 +192,16 @@ def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
     return tail_of(segment, False, max_batch_bytes).next_offset
 
 
-def tail_of(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
-    """Open the file of the last segment and find its end."""
+def tail_of(
+    segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int, index: KnownFile | None = None
+) -> Tail:
+    """Open the file of the last segment and find its end: see find_tail."""
     with segment.open() as file:
         return find_tail(
-            segment, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes
+            segment,
+            file,
+            Window(),
+            clean_shutdown=clean_shutdown,
+            max_batch_bytes=max_batch_bytes,
+            index_file=index,
         )

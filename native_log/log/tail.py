@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from native_log.records import OffsetOrder, Scanned
     from native_log.segment.segment import LogSegment
-    from native_log.storage import DataFile, Window
+    from native_log.storage import DataFile, KnownFile, Window
 
 _CHECKED_BYTES = 256 << 10
 """Up to this size, the end of a segment is scanned with checksums, in one call."""
@@ -65,6 +65,7 @@ def find_tail(
     clean_shutdown: bool,
     max_batch_bytes: int,
     known: Tail | None = None,
+    index_file: KnownFile | None = None,
 ) -> Tail:
     """Find the end of the last segment of a log.
 
@@ -76,6 +77,7 @@ def find_tail(
             unfinished write.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         known: the end that was found when the file was smaller. Only the bytes after it are read.
+        index_file: the offset index as it was listed; None if nothing is known of it.
     """
     if file.size_bytes == 0:
         return Tail(0, segment.base_offset)
@@ -85,7 +87,9 @@ def find_tail(
         return scanner.scan_after(known)
     if file.size_bytes <= _SMALL_BYTES:
         return scanner.scan(0, None) or Tail(file.size_bytes, segment.base_offset)
-    index = segment.load_offset_index(at_most=_LAST_ENTRIES)
+    # The last index entry nearly always points there. A bucket sends these bytes while the index is read.
+    file.will_read(file.size_bytes - _SMALL_BYTES, file.size_bytes)
+    index = segment.load_offset_index(at_most=_LAST_ENTRIES, known=index_file)
     last = index.floor_of_position(file.size_bytes - 1)
     if last < 0 and len(index) == _LAST_ENTRIES:  # they belong to bytes that the file has no longer
         index = segment.load_offset_index()

@@ -24,6 +24,7 @@ from native_log.storage import Window
 
 if TYPE_CHECKING:
     from native_log.log.sources.directory import DirectorySource
+    from native_log.storage import KnownFile
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +39,13 @@ class UnboundedRange(SlicedRange):
     Attributes:
         snapshots: the newest producer snapshot, which shows whether the log has lost its end: see LogListing.
         end_of_empty_segment: the end of the log if its last segment is empty; None if that has bytes.
+        last_index: the offset index of the last segment as it was listed; None if nothing is known of it.
     """
 
     source: DirectorySource
     snapshots: tuple[tuple[int, str], ...] = ()
     end_of_empty_segment: int | None = None
+    last_index: KnownFile | None = None
 
     @classmethod
     def of(cls, source: DirectorySource, listing: LogListing) -> UnboundedRange | None:
@@ -60,6 +63,7 @@ class UnboundedRange(SlicedRange):
             *(source, start, MAX_OFFSET, "read_uncommitted", located.slices, located.earlier),
             listing.snapshots[:1],
             None if last is None or last.size_bytes else last.base_offset,
+            None if last is None else last.listed_index(),
         )
 
     def split(self, max_bytes: int) -> list[LogRange | UnboundedRange]:
@@ -97,7 +101,8 @@ class UnboundedRange(SlicedRange):
         segment = self.slices[-1].segment
         if self.end_of_empty_segment is not None:
             return Tail(segment.size_bytes, self.end_of_empty_segment)
-        return tail_of(segment, self.source.checkpoints.clean_shutdown, self.max_batch_bytes)
+        clean_shutdown = self.source.checkpoints.clean_shutdown
+        return tail_of(segment, clean_shutdown, self.max_batch_bytes, self.last_index)
 
     def _end_after_change(self, error: OSError | LogTruncatedError, fail_on_data_loss: bool) -> int:
         """Return the offset at which the last segment ended when it was listed."""

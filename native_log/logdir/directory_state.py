@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.meta_properties import MetaProperties, read_meta_properties
@@ -13,9 +13,11 @@ from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.remote_starts import RemoteStarts
+from native_log.prefetch import map_together
 from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from native_log.arguments import HighWatermark
@@ -72,15 +74,26 @@ class DirectoryState:
         """
         # Call this before any log is opened: a checkpointed high watermark must not be newer than the log end
         # offset that is determined later.
-        folder = Folder(str(path), storage)
+        folder, is_local = Folder(str(path), storage), storage is LOCAL
+        readers: tuple[Callable[[Folder], Any], ...] = (
+            read_meta_properties,
+            OffsetCheckpoints.read,
+            lambda folder: folder.has(REPLICATION_OFFSET_CHECKPOINT),
+            lambda folder: folder.has(CLEAN_SHUTDOWN_FILE),
+            lambda _: lock_holder(path) if is_local else None,  # brokers run on local directories only
+            WriteIntent.read,
+        )
+        meta_properties, checkpoints, has_high_watermarks, clean_shutdown, holder, unfinished = map_together(
+            lambda read: read(folder), readers, are_local=is_local
+        )
         return cls(
             path,
-            read_meta_properties(folder),
-            OffsetCheckpoints.read(folder),
-            folder.has(REPLICATION_OFFSET_CHECKPOINT),
-            folder.has(CLEAN_SHUTDOWN_FILE),
-            lock_holder(path) if storage is LOCAL else None,  # brokers run on local directories only
-            WriteIntent.read(folder),
+            meta_properties,
+            checkpoints,
+            has_high_watermarks,
+            clean_shutdown,
+            holder,
+            unfinished,
             RemoteStarts([folder]) if remote_starts is None else remote_starts,
             storage,
         )

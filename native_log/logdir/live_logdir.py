@@ -140,7 +140,7 @@ class LiveLogDir:
         self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
         folders = {path: self._storages.folder(path) for path in log_dirs}
-        remote_starts = RemoteStarts(folders.values())
+        remote_starts = RemoteStarts(folders.values(), self._discoveries.values())
         self._directories = {
             path: LiveDirectory(folder, now_ns, remote_starts) for path, folder in folders.items()
         }

@@ -146,7 +146,7 @@ class LogDir(InternalTables):
         given = () if self._is_remote_alone else self.paths
         discoveries = [find_partitions(at, storage=storages.folder(at).storage) for at in given]
         log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
-        remote_starts = RemoteStarts(map(storages.folder, log_dirs))
+        remote_starts = RemoteStarts(map(storages.folder, log_dirs), discoveries)
         remote_logs = None
         if remote_storage is not None:
             remote_logs = remote_storage.find_logs(list(map(storages.folder, log_dirs)), storages.options)

@@ -13,13 +13,14 @@ from native_log.errors import CorruptRecordError, KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
+from native_log.storage import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.tiers.remote_segment import RemotePartition
-    from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
@@ -34,9 +35,16 @@ class RemoteStarts:
     is read on first use.
     """
 
-    def __init__(self, log_dirs: Iterable[Folder]) -> None:
-        """Take the log directories that may contain partitions of __remote_log_metadata."""
-        self._log_dirs = tuple(dict.fromkeys(log_dirs))
+    def __init__(self, log_dirs: Iterable[Folder], discoveries: Iterable[Discovery] = ()) -> None:
+        """Take the log directories that may contain partitions of __remote_log_metadata.
+
+        Args:
+            log_dirs: the log directories.
+            discoveries: what was found at their paths. A log directory among them is not listed again.
+        """
+        found = {each.log_dir: _metadata_among(each) for each in discoveries if not each.is_partition}
+        self._log_dirs = {log_dir: found.get(path_of(log_dir.path)) for log_dir in log_dirs}
+        """The partitions of __remote_log_metadata in each log directory; None: not looked up yet."""
         self._starts: Mapping[tuple[str, int], Mapping[str, int]] | None = None
         """The first offsets by topic id, by (topic, partition); None: not read yet."""
 
@@ -48,7 +56,13 @@ class RemoteStarts:
         if directory.kind is not PartitionKind.NORMAL or directory.topic in BROKER_TOPICS:
             return None
         if self._starts is None:
-            self._starts = _by_partition(_read_starts(self._log_dirs))
+            directories = [
+                directory
+                for log_dir, found in self._log_dirs.items()
+                for directory in (_metadata_directories(log_dir) if found is None else found)
+            ]
+            # Few programs need the schemas of messages.
+            self._starts = _by_partition(_segments_in(directories).start_offsets()) if directories else {}
         starts = self._starts.get(directory.key)
         if starts is None:
             return None
@@ -69,19 +83,23 @@ def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
     Several brokers can have copies of the same metadata partition. The longest copy is used. Unreadable
     metadata is a warning.
     """
+    return _segments_in([path for log_dir in log_dirs for path in _metadata_directories(log_dir)])
+
+
+def _segments_in(directories: Iterable[Folder]) -> RemoteSegments:
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
     segments = RemoteSegments()
-    for log in _longest_copies(log_dirs):
+    for log in _longest_copies(directories):
         with _warns_of_unreadable_metadata():
             _apply_all(segments, log)
     return segments
 
 
-def _longest_copies(log_dirs: Iterable[Folder]) -> list[PartitionLog]:
+def _longest_copies(directories: Iterable[Folder]) -> list[PartitionLog]:
     """Return the partitions of __remote_log_metadata; of each, the longest copy."""
     longest: dict[int, PartitionLog] = {}
-    for directory in [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]:
+    for directory in directories:
         with _warns_of_unreadable_metadata():
             source = DirectorySource.at(directory.path, storage=directory.storage)
             log = PartitionLog(source.open())
@@ -103,11 +121,10 @@ def _warns_of_unreadable_metadata() -> Iterator[None]:
         )
 
 
-def _read_starts(log_dirs: Iterable[Folder]) -> Mapping[RemotePartition, int]:
-    """Return the first offset in remote storage of each partition."""
-    if not any(map(_metadata_directories, log_dirs)):
-        return {}
-    return read_remote_segments(log_dirs).start_offsets()
+def _metadata_among(discovery: Discovery) -> list[Folder]:
+    """Return the partitions of __remote_log_metadata that were found in a log directory, sorted."""
+    found = [each for each in discovery.partitions if _METADATA_DIRECTORY.fullmatch(each.path.name)]
+    return [each.folder for each in sorted(found, key=lambda each: each.path.name)]
 
 
 def _metadata_directories(log_dir: Folder) -> list[Folder]:

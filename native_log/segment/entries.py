@@ -14,7 +14,7 @@ from native_log.storage import LOCAL, DataFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from native_log.storage import Storage
+    from native_log.storage import KnownFile, Storage
 
 OFFSET_ENTRY = struct.Struct(">ii")
 """relative offset, position"""
@@ -45,6 +45,7 @@ class IndexFile:
         layout: struct.Struct,
         storage: Storage = LOCAL,
         at_most: int | None = None,
+        known: KnownFile | None = None,
     ) -> IndexFile:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist.
 
@@ -54,20 +55,26 @@ class IndexFile:
             path, storage: the file.
             layout: the layout of an entry.
             at_most: read only so many of the last entries; None: all.
+            known: the file as it was listed; None: nothing is known of it.
         """
         try:
-            return cls._load(path, layout, storage, at_most)
+            return cls._load(path, layout, storage, at_most, known)
         except LogTruncatedError:  # a broker truncates the file to its entries when it rolls the segment
-            return cls._load(path, layout, storage, at_most)
+            return cls._load(path, layout, storage, at_most, None)
 
     @classmethod
     def _load(
-        cls, path: str | None, layout: struct.Struct, storage: Storage, at_most: int | None
+        cls,
+        path: str | None,
+        layout: struct.Struct,
+        storage: Storage,
+        at_most: int | None,
+        known: KnownFile | None,
     ) -> IndexFile:
         if path is None:
             return cls(layout, b"", 0, None)
         try:
-            with storage.open(path) as file:
+            with storage.open(path, known=known) as file:
                 filled = filled_entries(file, layout.size)
                 count = filled if at_most is None else min(filled, at_most)
                 data = file.read((filled - count) * layout.size, (count + 1) * layout.size)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.segment.health import IndexHealth
-    from native_log.storage import Storage
+    from native_log.storage import KnownFile, Storage
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """The maximum distance between an offset and the base offset of its segment: an index entry has 32 bits."""
@@ -34,7 +34,12 @@ class OffsetIndex:
 
     @classmethod
     def load(
-        cls, path: str | None, base_offset: int, storage: Storage = LOCAL, at_most: int | None = None
+        cls,
+        path: str | None,
+        base_offset: int,
+        storage: Storage = LOCAL,
+        at_most: int | None = None,
+        known: KnownFile | None = None,
     ) -> OffsetIndex:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist.
 
@@ -42,8 +47,9 @@ class OffsetIndex:
             path, storage: the file.
             base_offset: of the segment.
             at_most: read only so many of the last entries; None: all.
+            known: the file as it was listed; None: nothing is known of it.
         """
-        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY, storage, at_most))
+        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY, storage, at_most, known))
 
     def __len__(self) -> int:
         return len(self.file)

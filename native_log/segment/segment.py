@@ -122,8 +122,13 @@ class LogSegment:
         limit = min(self.end_offset, self.base_offset + MAX_RELATIVE_OFFSET + 1)
         return OffsetOrder(max(self.base_offset, next_offset or 0), limit, file.fileno())
 
-    def load_offset_index(self, at_most: int | None = None) -> OffsetIndex:
-        return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage, at_most)
+    def listed_index(self) -> KnownFile | None:
+        """Return the offset index as it was listed; None if there is none, or nothing is known of it."""
+        return None if self.index is None else self.folder.storage.listed(f"{self.directory}/{self.index}")
+
+    def load_offset_index(self, at_most: int | None = None, known: KnownFile | None = None) -> OffsetIndex:
+        """Read the offset index: see OffsetIndex.load."""
+        return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage, at_most, known)
 
     def load_time_index(self) -> TimeIndex:
         return TimeIndex.load(self._path(self.time_index), self.base_offset, self.folder.storage)

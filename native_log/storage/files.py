@@ -88,6 +88,12 @@ class Storage(Protocol):
                 reading from it raises LogTruncatedError if it is gone; others open what is there.
         """
 
+    def listed(self, path: str) -> KnownFile | None:
+        """Return what the last list of its folder said of a file; None if the storage forgets lists.
+
+        To `open` a file of which nothing is known, a bucket is asked first.
+        """
+
     def exists(self, path: str) -> bool:
         """Return whether there is a file or a folder at the path."""
 

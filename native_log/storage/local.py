@@ -227,6 +227,9 @@ class LocalStorage:
         del known
         return DataFile(path, follow_link=follow_link)
 
+    def listed(self, path: str) -> None:
+        """See Storage. A local file is opened as it is."""
+
     def exists(self, path: str) -> bool:
         """See Storage."""
         return os.path.exists(path)  # noqa: PTH110 (a hot path of strings)

@@ -79,12 +79,13 @@ class RangedFile(AnonymousFile):
     @property
     def step_bytes(self) -> int:
         """See DataFile: small at first, so that the first records are there soon."""
-        return self._step
+        return self._step if self._sequential_loads else _FIRST_BYTES
 
     def will_read(self, position: int, end: int) -> None:
-        """See DataFile."""
-        del position
+        """See DataFile. The first of these bytes are requested at once."""
         self._limit = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
+        if not self._ahead and position < self._limit and self._known_until(position) == position:
+            self._submit(position, min(self._limit, position + self._step + LOOK_AHEAD_BYTES))
 
     def in_memory(self, position: int, end: int) -> memoryview | None:
         """See DataFile. The result is valid until the next call. Bytes of a single range are not copied."""

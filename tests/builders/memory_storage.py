@@ -91,6 +91,9 @@ class MemoryStorage:
         del follow_link, known  # there are no links and no versions
         return MemoryFile(self._find(path))
 
+    def listed(self, path: str) -> None:
+        return None
+
     def exists(self, path: str) -> bool:
         return path in self.entries
 
@@ -125,6 +128,9 @@ class FailingStorage:
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         self._count(path)
         return self.storage.open(path, follow_link=follow_link, known=known)
+
+    def listed(self, path: str) -> KnownFile | None:
+        return self.storage.listed(path)
 
     def exists(self, path: str) -> bool:
         return self.storage.exists(path)

@@ -8,14 +8,16 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from native_log import LogDir, LogTruncatedError
+from native_log import LogDir, LogTruncatedError, reindex
+from native_log.log import tail
 from native_log.log.unbounded_range import UnboundedRange
+from native_log.storage import KnownFile
 from tests.builders.copies import batches, damage, rows, rows_of, write_copy
 from tests.builders.golden import GOLDEN, PARTITIONS
 from tests.builders.memory_storage import MemoryEntry, MemoryStorage
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.log import LogRange
-    from native_log.storage import DataFile, KnownFile
+    from native_log.storage import DataFile
     from tests.builders.copies import Batch
 
 ELSEWHERE = "/no/local/directory"
@@ -40,6 +42,10 @@ class VersionedStorage(MemoryStorage):
         if known is not None and entry is not None and known[:2] != (entry.st_size, entry.st_ino):
             raise LogTruncatedError("replaced", path=path)
         return super().open(path, follow_link=follow_link)
+
+    def listed(self, path: str) -> KnownFile | None:
+        entry = self.entries[path]
+        return KnownFile(entry.st_size, entry.st_ino, entry.st_mtime_ns // 1_000_000)
 
     def become(self, other: MemoryStorage, version: int) -> None:
         """Replace all files."""
@@ -122,6 +128,33 @@ def test_records_that_were_appended_after_the_plan_are_not_read(tmp_path: Path) 
     bounded = planned.bounded(fail_on_data_loss=True)
     assert bounded.end_offset == 36
     assert read([bounded]) == rows_of(whole[:12])
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_the_end_is_found_by_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    monkeypatch.setattr(tail, "_SMALL_BYTES", 0)
+    write_copy(tmp_path, batches(0, 100))
+    reindex(tmp_path)
+    storage = VersionedStorage(VersionedStorage.copy_of(tmp_path, ELSEWHERE).entries)
+    planned = whole_log(storage)
+    path = f"{ELSEWHERE}/t-0/{0:020}.index"
+    listed = storage.listed(path)
+    assert planned.last_index == listed
+    if is_replaced:  # as by a broker that truncates the preallocated file
+        storage.entries[path] = replace(storage.entries[path], st_ino=1000)
+    opened: list[object] = []
+    open_file = VersionedStorage.open
+
+    def record(storage: VersionedStorage, path: str, **how: Any) -> DataFile:
+        if path.endswith(".index"):
+            opened.append(how.get("known"))
+        return open_file(storage, path, **how)
+
+    monkeypatch.setattr(VersionedStorage, "open", record)
+    assert planned.bounded(fail_on_data_loss=True).end_offset == 300
+    assert opened == [listed, None] if is_replaced else [listed]
 
 
 @pytest.mark.parametrize("has_rolled", [False, True])

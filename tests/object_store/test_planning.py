@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks.http_proxy import HttpProxy
-from native_log import LogDir
+from native_log import LogDir, reindex
 from tests.builders.copies import batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
@@ -60,6 +61,28 @@ def test_whole_logs_are_planned_by_lists_of_many_partitions(log_dir: LogDir, pro
         log = ranges[topic, partition].bounded(fail_on_data_loss=True)
         assert (log.topic, log.partition) == (topic, partition)
         assert rows(log.read(["offset", "value"])) == rows_of(LOG)
+
+
+def test_a_log_directory_is_listed_once(log_dir: LogDir, proxy: HttpProxy, url: str) -> None:
+    proxy.reset()
+    logs = LogDir(url, storage_options=log_dir.storage_options)
+    assert logs.unbounded_ranges(KEYS) is not None
+    lists = [request for request in proxy.traffic.requests if "list-type=2" in request]
+    assert sum("delimiter" in request and "prefix=logs%2F " in f"{request} " for request in lists) == 1
+
+
+def test_a_task_finds_the_end_by_two_requests(s3: S3Server, proxy: HttpProxy) -> None:
+    write_copy(s3.root / "large" / "logs", batches(0, 1000))
+    reindex(s3.root / "large" / "logs")
+    options = {**s3.options, "aws_endpoint": proxy.endpoint}
+    planned = LogDir("s3://large/logs", storage_options=options).unbounded_ranges([("t", 0)])
+    assert planned is not None
+    in_task = pickle.loads(pickle.dumps(planned["t", 0]))
+    proxy.reset()
+    assert in_task.bounded(fail_on_data_loss=True).end_offset == 3000
+    end, index = sorted(proxy.traffic.requests, key=lambda request: ".index" in request)
+    assert end.startswith("GET ") and ".log" in end
+    assert index.startswith("GET ") and ".index" in index
 
 
 def test_logs_are_opened_with_one_get_each(log_dir: LogDir, proxy: HttpProxy) -> None:

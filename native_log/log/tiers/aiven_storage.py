@@ -51,6 +51,9 @@ class AivenStorage:
         """See Storage: the objects."""
         return self.storage.list(path)
 
+    def listed(self, path: str) -> None:
+        """See Storage. A file of a segment is no object by itself."""
+
     def exists(self, path: str) -> bool:
         """See Storage: whether there is an object."""
         return self.storage.exists(path)

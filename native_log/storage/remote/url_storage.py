@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.prefetch import map_ahead
-from native_log.storage.files import Folder
+from native_log.storage.files import Folder, KnownFile
 from native_log.storage.local import LOCAL
 from native_log.storage.ranged_file import RangedFile
 from native_log.storage.remote.buckets import Bucket, RemoteFile
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.storage.files import FileEntry, KnownFile, Storage
+    from native_log.storage.files import FileEntry, Storage
     from native_log.storage.local import DataFile
     from native_log.storage.remote.buckets import FolderContent
 
@@ -181,6 +181,14 @@ class UrlStorage:
             raise FileNotFoundError(errno.ENOENT, "no such object", path)
         read = partial(self._read, path, bucket, key, file)
         return RangedFile(path, file.size_bytes, file.version, file.mtime_ns // 1_000_000, read)
+
+    def listed(self, path: str) -> KnownFile | None:
+        """See Storage."""
+        folder, _, name = path.rpartition("/")
+        entry = (self._listings.get(folder) or {}).get(name)
+        if entry is None or entry.file is None:
+            return None
+        return KnownFile(entry.file.size_bytes, entry.file.version, entry.file.mtime_ns // 1_000_000)
 
     def exists(self, path: str) -> bool:
         """See Storage."""
