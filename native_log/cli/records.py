@@ -16,6 +16,7 @@ from native_log.cli.progress import show_progress
 from native_log.cli.record_filter import RecordFilter
 from native_log.cli.rendering import Rendering
 from native_log.cli.tail import tail_start
+from native_log.prefetch import map_ahead
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def print_records(
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
     if query.mode == "permissive":
         schema = schema.append(pa.field(CORRUPT_RECORD, pa.string()))
-    logs = [log_dir.partition(partition.topic, partition.partition) for partition in partitions]
-    ranges = _find_ranges(logs, query)
+    logs = list(log_dir.open_logs(partition.key for partition in partitions).values())
+    ranges = _find_ranges(logs, query, are_local=log_dir.is_local)
     batches = _read_ranges(ranges, query, schema.names, output)
     if followed is not None:
         batches = chain(batches, _follow(log_dir, ranges, query, schema.names, followed))
@@ -226,14 +227,22 @@ def _follow(
             yield query.filter.apply(batch).select(columns)
 
 
-def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery) -> list[_Range]:
+_LOOKUP_THREADS = 16
+"""In how many logs at URLs offsets are looked up at a time."""
+
+
+def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery, *, are_local: bool) -> list[_Range]:
     """Return each log with the offsets to read. Warn about logs that do not have the requested offsets."""
-    ranges, outside = [], []
-    for log in logs:
+
+    def find(log: PartitionLog) -> _Range | OutsideLogError:
         try:
-            ranges.append((log, *find_range(log, query)))
+            return (log, *find_range(log, query))
         except OutsideLogError as error:
-            outside.append(error)
+            return error
+
+    found = list(map(find, logs) if are_local else map_ahead(find, logs, _LOOKUP_THREADS))
+    ranges = [each for each in found if not isinstance(each, OutsideLogError)]
+    outside = [each for each in found if isinstance(each, OutsideLogError)]
     if outside and not ranges:
         raise outside[0]
     for outside_error in outside:

@@ -127,7 +127,10 @@ class LogSegment:
         return None if self.index is None else self.folder.storage.listed(f"{self.directory}/{self.index}")
 
     def load_offset_index(self, at_most: int | None = None, known: KnownFile | None = None) -> OffsetIndex:
-        """Read the offset index: see OffsetIndex.load."""
+        """Read the offset index, all of it or at most so many of its last entries.
+
+        `known` is the index as it was listed.
+        """
         return OffsetIndex.load(self._path(self.index), self.base_offset, self.folder.storage, at_most, known)
 
     def load_time_index(self) -> TimeIndex:

@@ -2,7 +2,8 @@
 
 `files` says what reading logs needs of a storage, `local` is the local file system, `remote` is the storage
 of URLs, and `urls` makes paths of them. An `anonymous_file` holds bytes that are not on a disk: a
-`ranged_file` reads ahead, a `chunked_file` is made from others. `faulty` reads from failing disks.
+`ranged_file` reads ahead, a `chunked_file` is made from others. A `byte_cache` remembers bytes. `faulty`
+reads from failing disks.
 
 `writing` writes local files. `opening` opens regular files and nothing else, `descriptors` keeps within the
 limit of open files, `ownership` gives new files to the owner of their directory, and `hard_links` protects
@@ -11,6 +12,7 @@ files that snapshots share.
 
 from __future__ import annotations
 
+from native_log.storage.byte_cache import ByteCache
 from native_log.storage.chunked_file import ChunkedFile
 from native_log.storage.faulty import Fault, FaultyFile
 from native_log.storage.files import (
@@ -51,6 +53,7 @@ __all__ = [
     "LOCAL",
     "SCHEMES",
     "TICK_NS",
+    "ByteCache",
     "CarriedSecrets",
     "ChunkedFile",
     "DataFile",

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log.storage.byte_cache import ByteCache
+
 _FIRST_BYTES = 64 << 10
 """What is fetched at first of bytes that are read in order. A reader of a few records needs no more."""
 _LOOKUP_BYTES = 32 << 10
-"""What is fetched around bytes that nobody has announced, as for a lookup."""
+"""What is fetched of bytes that nobody has announced, as for a lookup, at least."""
+_BLOCK_BYTES = 16 << 10
+"""Lookups fetch whole blocks, which are kept for the next lookup."""
+_KEPT_RANGE_BYTES = 128 << 10
+"""Up to this size, the blocks of a range are kept, too: these are beginnings of reads, and ends of logs."""
 _GROWTH = 4
 MAX_RANGE_BYTES = 4 << 20
 """Sequential reads fetch ranges that grow up to this size."""
@@ -49,7 +55,17 @@ class _Fetched(NamedTuple):
 class RangedFile(AnonymousFile):
     """A file that is read by ranges. See DataFile for the attributes and methods."""
 
-    __slots__ = ("_ahead", "_end", "_fetch", "_fetched", "_joined", "_limit", "_sequential_loads", "_step")
+    __slots__ = (
+        "_ahead",
+        "_blocks",
+        "_end",
+        "_fetch",
+        "_fetched",
+        "_joined",
+        "_limit",
+        "_sequential_loads",
+        "_step",
+    )
 
     def __init__(
         self,
@@ -58,6 +74,7 @@ class RangedFile(AnonymousFile):
         version: int | str,
         mtime_ms: int,
         fetch: Callable[[int, int], Buffer],
+        blocks: ByteCache,
     ) -> None:
         """Open a file of which nothing is fetched yet.
 
@@ -65,9 +82,11 @@ class RangedFile(AnonymousFile):
             path, size_bytes, version, mtime_ms: see AnonymousFile.
             fetch: returns the bytes from a position to before another one. It is called by several threads.
                 Raises OSError, LogTruncatedError.
+            blocks: what was fetched for lookups, by path, version and number of the block.
         """
         super().__init__(path, size_bytes, version, mtime_ms)
         self._fetch = fetch
+        self._blocks = blocks
         self._ahead: deque[tuple[FileRange, Future[memoryview]]] = deque()  # on their way, without gaps
         self._fetched: list[_Fetched] = []  # the ranges close to the reader
         self._joined = bytearray()  # a buffer for bytes that span several ranges; it is reused
@@ -84,8 +103,9 @@ class RangedFile(AnonymousFile):
     def will_read(self, position: int, end: int) -> None:
         """See DataFile. The first of these bytes are requested at once."""
         self._limit = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
-        if not self._ahead and position < self._limit and self._known_until(position) == position:
-            self._submit(position, min(self._limit, position + self._step + LOOK_AHEAD_BYTES))
+        start = position - position % _BLOCK_BYTES
+        if not self._ahead and start < self._limit and not self._is_known(start):
+            self._submit(start, min(self._limit, position + self._step + LOOK_AHEAD_BYTES))
 
     def in_memory(self, position: int, end: int) -> memoryview | None:
         """See DataFile. The result is valid until the next call. Bytes of a single range are not copied."""
@@ -116,6 +136,8 @@ class RangedFile(AnonymousFile):
         while (missing := self._known_until(position)) < end:
             if self._ahead and self._ahead[0][0].position <= missing < self._ahead[-1][0].end_position:
                 self._take()
+                continue
+            if self._recall(missing):
                 continue
             self._cancel()
             if not is_sequential:
@@ -187,14 +209,41 @@ class RangedFile(AnonymousFile):
         return coming < min(self._sequential_loads, RANGES_AHEAD) and len(self._ahead) <= RANGES_AHEAD
 
     def _look_up(self, position: int, end: int) -> None:
-        """Fetch bytes that are needed, and some around them."""
-        start = max(0, min(position, self.size_bytes - _LOOKUP_BYTES))
-        end = min(self.size_bytes, max(end, position + _LOOKUP_BYTES))
+        """Fetch bytes that are needed, and some around them, in whole blocks."""
+        start = position - position % _BLOCK_BYTES
+        end = max(end, position + _LOOKUP_BYTES)
+        end = min(self.size_bytes, end + -end % _BLOCK_BYTES)
         while start < end:  # in this thread: when many logs are opened, each has one
             stop = min(end, start + MAX_RANGE_BYTES)
-            self._write(start, self._get(start, stop))
-            self._hold(FileRange(start, stop))
+            data = self._get(start, stop)
+            self._put(start, data)
+            self._keep(start, data)
             start = stop
+
+    def _is_known(self, position: int) -> bool:
+        return self._known_until(position) > position or self._recall(position)
+
+    def _recall(self, position: int) -> bool:
+        """Take the block at a position from those that were kept. Return whether it was there."""
+        number = position // _BLOCK_BYTES
+        block = self._blocks.get((self.path, self.inode, number))
+        if block is not None:
+            self._put(number * _BLOCK_BYTES, block)
+        return block is not None
+
+    def _keep(self, position: int, data: memoryview) -> None:
+        """Keep the whole blocks in bytes that were fetched."""
+        end = position + len(data)
+        for start in range(position + -position % _BLOCK_BYTES, end, _BLOCK_BYTES):
+            stop = min(start + _BLOCK_BYTES, self.size_bytes)
+            if stop <= end:
+                block = bytes(data[start - position : stop - position])
+                self._blocks.put((self.path, self.inode, start // _BLOCK_BYTES), block)
+
+    def _put(self, position: int, data: Buffer) -> None:
+        """Put bytes into the anonymous memory."""
+        self._write(position, data)
+        self._hold(FileRange(position, position + len(memoryview(data))))
 
     def _submit(self, position: int, end: int) -> int:
         """Begin to fetch a range, at most MAX_RANGE_BYTES of it. Return its end. The next one is larger."""
@@ -218,8 +267,11 @@ class RangedFile(AnonymousFile):
 
     def _take(self) -> None:
         """Wait for the first range that is on its way."""
-        file_range, future = self._ahead.popleft()
-        self._fetched.append(_Fetched(file_range.position, future.result()))
+        (position, end), future = self._ahead.popleft()
+        data = future.result()
+        self._fetched.append(_Fetched(position, data))
+        if end - position <= _KEPT_RANGE_BYTES:
+            self._keep(position, data)
 
     def _cancel(self) -> None:
         for _, future in self._ahead:

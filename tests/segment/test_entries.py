@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from native_log.segment import entries
 from native_log.segment.entries import filled_entries
+from native_log.storage import ByteCache
 from native_log.storage.ranged_file import RangedFile
 
 MAX = 10 << 20
@@ -26,7 +27,9 @@ class Requests:
         return self.content[position:end]
 
     def open(self) -> RangedFile:
-        return RangedFile("s3://bucket/00000000000000000000.index", len(self.content), "v1", 0, self.fetch)
+        return RangedFile(
+            "s3://bucket/00000000000000000000.index", len(self.content), "v1", 0, self.fetch, ByteCache(0)
+        )
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 40), st.integers(0, 7))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_log.storage import anonymous_file, ranged_file
+from native_log.storage import ByteCache, anonymous_file, ranged_file
 from native_log.storage.ranged_file import RANGES_AHEAD, RangedFile
 
 SIZE = 1 << 20
@@ -24,6 +24,7 @@ class Source:
         self.content = content
         self.fails_at = fails_at
         self.ranges: list[tuple[int, int]] = []
+        self.blocks = ByteCache(max_bytes=16 << 10)
         self.running = self.most_running = 0
         self._lock = threading.Lock()
 
@@ -41,7 +42,7 @@ class Source:
                 self.running -= 1
 
     def open(self) -> RangedFile:
-        return RangedFile("s3://bucket/file", len(self.content), "v1", 0, self.fetch)
+        return RangedFile("s3://bucket/file", len(self.content), "v1", 0, self.fetch, self.blocks)
 
     @property
     def fetched_bytes(self) -> int:
@@ -51,7 +52,13 @@ class Source:
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
-    for name, value in (("_FIRST_BYTES", 1 << 10), ("_LOOKUP_BYTES", 2 << 10), ("MAX_RANGE_BYTES", 64 << 10)):
+    for name, value in {
+        "_FIRST_BYTES": 1 << 10,
+        "_LOOKUP_BYTES": 2 << 10,
+        "_BLOCK_BYTES": 1 << 10,
+        "_KEPT_RANGE_BYTES": 8 << 10,
+        "MAX_RANGE_BYTES": 64 << 10,
+    }.items():
         monkeypatch.setattr(ranged_file, name, value)
     for module in (ranged_file, anonymous_file):
         monkeypatch.setattr(module, "KEPT_BYTES", 32 << 10)
@@ -66,16 +73,18 @@ reads = st.lists(st.tuples(positions, st.integers(0, 100_000)), max_size=30)
 def test_any_reads_in_any_order(
     wanted: list[tuple[int, int]], announced: tuple[int, int] | None, in_order: bool
 ) -> None:
-    with Source().open() as file:
-        if announced is not None:
-            file.will_read(*sorted(announced))
-        for position, size in sorted(wanted) if in_order else wanted:
-            end = min(position + size, SIZE)
-            view = file.in_memory(position, end)
-            assert view is None or view == CONTENT[position:end]
-            assert file.read(position, end - position) == CONTENT[position:end]
-            found = file.read_by(lambda fd, start, stop: os.pread(fd, stop - start, start), position, end)
-            assert found == CONTENT[position:end]
+    source = Source()
+    for _ in range(2):  # the second time, some blocks are known
+        with source.open() as file:
+            if announced is not None:
+                file.will_read(*sorted(announced))
+            for position, size in sorted(wanted) if in_order else wanted:
+                end = min(position + size, SIZE)
+                view = file.in_memory(position, end)
+                assert view is None or view == CONTENT[position:end]
+                assert file.read(position, end - position) == CONTENT[position:end]
+                found = file.read_by(lambda fd, start, stop: os.pread(fd, stop - start, start), position, end)
+                assert found == CONTENT[position:end]
 
 
 def read_all(file: RangedFile, start: int = 0, end: int = SIZE) -> bytes:
@@ -114,7 +123,7 @@ def test_only_a_little_more_than_what_was_announced_is_fetched() -> None:
     with source.open() as file:
         file.will_read(300_000, 400_000)
         assert read_all(file, 300_000, 400_000) == CONTENT[300_000:400_000]
-    assert source.fetched_bytes == 100_000 + 512
+    assert source.fetched_bytes == 300_000 % 1024 + 100_000 + 512
 
 
 def test_a_reader_that_stops_early_has_fetched_little() -> None:
@@ -123,6 +132,42 @@ def test_a_reader_that_stops_early_has_fetched_little() -> None:
         file.will_read(0, SIZE)
         file.read(0, file.step_bytes)
     assert source.fetched_bytes <= 8 << 10
+
+
+def test_lookups_of_the_same_bytes_fetch_them_once() -> None:
+    source = Source()
+    for position in (SIZE - 700, 500_000, SIZE - 700, 501_000, 500_700):
+        with source.open() as file:
+            assert file.read(position, 600) == CONTENT[position : position + 600]
+    assert len(source.ranges) == 2
+
+
+def test_blocks_of_another_version_are_not_used() -> None:
+    source = Source()
+    with source.open() as file:
+        file.read(500_000, 100)
+    source.content = CONTENT[::-1]
+    with RangedFile("s3://bucket/file", SIZE, "v2", 0, source.fetch, source.blocks) as file:
+        assert file.read(500_000, 100) == source.content[500_000:500_100]
+
+
+def test_what_was_announced_is_on_its_way_before_it_is_read() -> None:
+    source = Source()
+    is_requested = threading.Event()
+    fetch = source.fetch
+
+    def signal(position: int, end: int) -> bytes:
+        is_requested.set()
+        return fetch(position, end)
+
+    source.fetch = signal  # type: ignore[method-assign]
+    for _ in range(2):  # the second time, all bytes are known
+        with source.open() as file:
+            file.will_read(SIZE - 1000, SIZE)
+            assert is_requested.wait(60)
+            assert file.read(SIZE - 100, 100) == CONTENT[-100:]
+            assert file.read(SIZE - 1000, 100) == CONTENT[-1000:-900]
+    assert source.ranges == [(SIZE - 1024, SIZE)]
 
 
 def test_memory_behind_the_reader_is_given_back() -> None:

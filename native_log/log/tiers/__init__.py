@@ -7,7 +7,7 @@
 | lineage | which remote segments make up a log, for which offsets: pure |
 | by_name | what names alone tell of segments: pure |
 | tier, aiven_tier, detection | find partitions and segments in remote storage |
-| aiven_storage, chunk_cache | restore the files of segments from chunks |
+| aiven_storage | restores the files of segments from chunks |
 | segment_source | the log in one remote segment |
 | join | a log of remote segments and a local directory |
 """

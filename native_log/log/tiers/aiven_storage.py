@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from native_log.errors import KafkaLogError
-from native_log.log.tiers.chunk_cache import ChunkCache
 from native_log.log.tiers.layouts.aiven import (
     INDEX_FILES,
     INDEXES,
@@ -20,7 +19,7 @@ from native_log.log.tiers.layouts.aiven import (
     parse_manifest,
 )
 from native_log.log.tiers.layouts.aiven_encryption import EncryptionError, decrypt, decrypt_data_key
-from native_log.storage import LOCAL, ChunkedFile, Folder
+from native_log.storage import LOCAL, ByteCache, ChunkedFile, Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CHUNKS = ChunkCache()
+_CHUNKS = ByteCache(32 << 20)
+"""Restored chunks. A read of a joined log opens the file to check the batches, and again to decode them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,11 @@ class _LogFile(ChunkedFile):
 
     def _cached_chunk(self, index: int) -> bytes:
         key = self.path, self.inode, self.mtime_ms, self._key, index
-        return _CHUNKS.get(key, lambda: self._restore_chunk(index))
+        chunk = _CHUNKS.get(key)
+        if chunk is None:
+            chunk = self._restore_chunk(index)
+            _CHUNKS.put(key, chunk)
+        return chunk
 
     def _restore_chunk(self, index: int) -> bytes:
         chunks = self._manifest.chunks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.prefetch import map_ahead
+from native_log.storage.byte_cache import ByteCache
 from native_log.storage.files import Folder, KnownFile
 from native_log.storage.local import LOCAL
 from native_log.storage.ranged_file import RangedFile
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 _LISTED_FOLDERS = 256
 """How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
 are opened at a time."""
+
+_KEPT_BYTES = 4 << 20
+"""How many bytes of indexes, and of batches around an offset, a storage remembers."""
 
 _LISTS_AHEAD = 4
 """How many groups of folders are listed at a time."""
@@ -129,6 +133,7 @@ class UrlStorage:
 
     options: StorageOptions = field(default_factory=StorageOptions)
     _listings: _Listings = field(default_factory=_Listings, compare=False, repr=False)
+    _blocks: ByteCache = field(default_factory=lambda: ByteCache(_KEPT_BYTES), compare=False, repr=False)
 
     def list(self, path: str) -> Mapping[str, FileEntry]:
         """See Storage."""
@@ -180,7 +185,8 @@ class UrlStorage:
         if file is None:
             raise FileNotFoundError(errno.ENOENT, "no such object", path)
         read = partial(self._read, path, bucket, key, file)
-        return RangedFile(path, file.size_bytes, file.version, file.mtime_ns // 1_000_000, read)
+        mtime_ms = file.mtime_ns // 1_000_000
+        return RangedFile(path, file.size_bytes, file.version, mtime_ms, read, self._blocks)
 
     def listed(self, path: str) -> KnownFile | None:
         """See Storage."""
