@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+_MOST_TOGETHER = 64
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -40,12 +42,12 @@ def map_together(function: Callable[[T], R], items: Sequence[T], *, are_local: b
 
     Args:
         function: reads something.
-        items: a few.
-        are_local: whether everything is on local disks. Otherwise each item gets a thread that waits for it.
+        items: some.
+        are_local: whether everything is on local disks. Otherwise threads wait for the answers.
     """
     if are_local or len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(len(items), "kafkalog-together") as threads:
+    with ThreadPoolExecutor(min(len(items), _MOST_TOGETHER), "kafkalog-together") as threads:
         return list(threads.map(function, items))
 
 

@@ -37,6 +37,7 @@ from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.logdir.wildcards import expand_wildcards
+from native_log.prefetch import map_together
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import Storages
 
@@ -144,7 +145,11 @@ class LogDir(InternalTables):
         self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), storages)
         self._are_paths_local = storages.are_local(self.paths)
         given = () if self._is_remote_alone else self.paths
-        discoveries = [find_partitions(at, storage=storages.folder(at).storage) for at in given]
+        discoveries = map_together(
+            lambda at: find_partitions(at, storage=storages.folder(at).storage),
+            given,
+            are_local=self._are_paths_local,
+        )
         log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         remote_starts = RemoteStarts(map(storages.folder, log_dirs), discoveries)
         remote_logs = None
@@ -155,9 +160,12 @@ class LogDir(InternalTables):
                 log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         self._remote = remote_logs
         # Before any log is opened: see DirectoryState.read.
-        self._directories = {
-            path: DirectoryState.read(path, remote_starts, storages.folder(path).storage) for path in log_dirs
-        }
+        states = map_together(
+            lambda path: DirectoryState.read(path, remote_starts, storages.folder(path).storage),
+            log_dirs,
+            are_local=storages.are_local(log_dirs),
+        )
+        self._directories = dict(zip(log_dirs, states, strict=True))
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))
