@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, get_args
 
 from native_log.arguments import text
+from native_log.errors import KafkaLogError
 from native_log.log.tiers.detection import RemoteLayout, find_tier
-from native_log.logdir.discovery import local_path, readable_path, readable_paths
+from native_log.logdir.discovery import readable_path, readable_paths
 from native_log.logdir.remote_logs import RemoteLogs
-from native_log.storage import Folder, storage_of
+from native_log.storage import Folder, UrlPath, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +60,7 @@ class RemoteStorage:
     ) -> RemoteStorage | None:
         """Check the arguments of LogDir, and return them as a value; None if there is no remote storage.
 
-        Raises ValueError, TypeError, NotALogDirError.
+        Raises ValueError, TypeError, NotALogDirError; KafkaLogError if the keys are not in a local folder.
         """
         if layout not in get_args(RemoteLayout):
             expected = ", ".join(get_args(RemoteLayout))
@@ -76,7 +77,7 @@ class RemoteStorage:
             readable_path(remote),
             layout,
             text("remote_prefix", prefix),
-            None if keys is None else local_path(keys),
+            None if keys is None else _key_folder(keys),
             None if metadata is None else readable_paths(metadata),
         )
 
@@ -104,3 +105,12 @@ class RemoteStorage:
         keys = None if self.keys is None else str(self.keys)
         root = Folder(str(self.path), storage_of(self.path, options))
         return RemoteLogs(find_tier(root, self.layout, self.prefix, keys), metadata)
+
+
+def _key_folder(keys: PathLike) -> Path:
+    path = readable_path(keys)
+    if isinstance(path, UrlPath):
+        raise KafkaLogError(
+            "expected a local folder with private keys, found a URL; copy the keys to a disk", path=path
+        )
+    return path

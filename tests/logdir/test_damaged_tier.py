@@ -147,3 +147,8 @@ def test_the_key_is_missing_or_another_one(tmp_path: Path) -> None:
     copy.remote["remote_keys"] = None
     with pytest.raises(KafkaLogError, match=r"give the folder with solo.private.pem as remote.keys"):
         list(copy.open().read())
+
+
+def test_keys_at_a_url_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KafkaLogError, match="expected a local folder with private keys, found a URL"):
+        LogDir(remote=tmp_path, remote_keys="s3://secret/keys")
