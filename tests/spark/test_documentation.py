@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_blocks import PAGES, Page, blocks
 
+from .read_limits import needs_read_limits
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,8 +17,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+PAGES_WITH_SPARK = [page for page in PAGES if any(b.needs_spark and b.reason is None for b in blocks(page))]
+PROGRESS = ("docs/handover.md", "docs/streaming.md")
+"""Pages that show the progress of a query."""
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(b.needs_spark and b.reason is None for b in blocks(page))]
+    "page",
+    [pytest.param(page, marks=needs_read_limits if page in PROGRESS else ()) for page in PAGES_WITH_SPARK],
 )
 def test_blocks(page: str, spark: SparkSession, tmp_path: Path) -> None:
     runner = Page(tmp_path, spark=spark)

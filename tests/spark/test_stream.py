@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
-from pyspark.version import __version__ as spark_version
 
 from tests.builders.golden import GOLDEN
 
 from .parity import DATA
+from .read_limits import HAS_READ_LIMITS, needs_read_limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-has_read_limits = not spark_version.startswith(("4.0.", "4.1."))
 
 
 @pytest.fixture
@@ -87,13 +85,13 @@ def test_a_stream_has_the_rows_of_a_batch(
     query = stream.run(streamed)
     order = ["topic", "partition", "offset"]
     assert_df_equality(stream.rows().orderBy(*order), batch.orderBy(*order))
-    if has_read_limits:
+    if HAS_READ_LIMITS:
         source = query.recentProgress[0].sources[0]
         assert source.latestOffset == source.endOffset
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not has_read_limits, reason="Spark has no read limits before 4.2")
+@needs_read_limits
 def test_limits_and_progress(spark: SparkSession, stream: Stream) -> None:
     _, streamed = read(spark, DATA, subscribe="plain", maxOffsetsPerTrigger="300")
     query = stream.run(streamed)
@@ -107,7 +105,7 @@ def test_one_micro_batch_before_spark_4_2(spark: SparkSession, stream: Stream) -
     """Without read limits in Spark, each run with availableNow reads one limited micro-batch."""
     _, streamed = read(spark, DATA, subscribe="plain", maxOffsetsPerTrigger="300")
     stream.run(streamed)
-    assert stream.rows().count() == (440 if has_read_limits else 298)
+    assert stream.rows().count() == (440 if HAS_READ_LIMITS else 298)
     stream.run(streamed)
     assert stream.rows().count() == 440
 

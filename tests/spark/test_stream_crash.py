@@ -6,22 +6,19 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyspark
-import pytest
 from killing import survives
 
 from kafkalog_spark.read.offset_state import INITIAL_OFFSETS
 from native_log import LogDir
 
+from .read_limits import needs_read_limits
 from .stream_query import StreamQuery
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.skipif(
-    pyspark.__version__.startswith(("4.0.", "4.1.")), reason="Spark has no read limits before 4.2"
-)
+@needs_read_limits
 def test_a_stream_from_latest_continues_where_it_started(tmp_path: Path) -> None:
     """Spark asks for the initial offset again, since it has committed nothing."""
     was_started = []

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyspark
 import pytest
 
 from .parity import DATA, DATA_LOSS, INTENDED, PARITY
+from .read_limits import needs_read_limits
 from .stream_query import Checkpoint, Clock, MicroBatch, StreamQuery
 
 STREAMS = [json.loads(line) for line in (PARITY / "streaming.jsonl").read_text().splitlines()]
 
-needs_read_limits = pytest.mark.skipif(
-    pyspark.__version__.startswith(("4.0.", "4.1.")), reason="Spark has no read limits before 4.2"
-)
 Batches = list[tuple[dict[str, dict[str, int]], list[list[Any]]]]
 """Of each micro-batch with rows: the end offsets, and (topic, partition, rows, first, last) of each task."""
 

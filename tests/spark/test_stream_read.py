@@ -8,7 +8,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyspark
 import pytest
 from broker_lock import held_lock
 from hypothesis import given, settings
@@ -23,14 +22,13 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.errors import UnknownTopicOrPartitionError
 
+from .read_limits import needs_read_limits
 from .stream_query import Checkpoint, StreamQuery
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    pyspark.__version__.startswith(("4.0.", "4.1.")), reason="Spark has no read limits before 4.2"
-)
+pytestmark = needs_read_limits
 
 EARLIEST = {"startingOffsets": "earliest"}
 

@@ -17,6 +17,8 @@ from kafkalog_spark.errors import DataLossError, OptionError
 from tests.builders.golden import DATA
 from tests.builders.golden_tiered import TieredPartition, tiered
 
+from .read_limits import HAS_READ_LIMITS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -163,11 +165,11 @@ def test_a_stream_begins_in_the_tier(
     if replicas == "merge":
         paths.append(str(copied(partition, tmp_path)))
     options = {name: str(value) for name, value in remote_options(partition).items()}
+    if HAS_READ_LIMITS:
+        options["maxOffsetsPerTrigger"] = "300"
     query = (
         spark.readStream.format("kafkalog")
-        .options(
-            **options, subscribe=partition.key[0], startingOffsets="earliest", maxOffsetsPerTrigger="300"
-        )
+        .options(**options, subscribe=partition.key[0], startingOffsets="earliest")
         .option("kafka.isolation.level", "read_committed")
         .option("replicas", replicas)
         .option("paths", json.dumps(paths))
