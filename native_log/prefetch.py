@@ -42,8 +42,8 @@ def map_together(function: Callable[[T], R], items: Sequence[T], *, are_local: b
 
     Args:
         function: reads something.
-        items: some.
-        are_local: whether everything is on local disks. Otherwise threads wait for the answers.
+        items: what it reads.
+        are_local: whether everything is on local disks. Otherwise several threads wait for answers.
     """
     if are_local or len(items) < 2:
         return [function(item) for item in items]

@@ -87,7 +87,7 @@ def find_tail(
         return scanner.scan_after(known)
     if file.size_bytes <= _SMALL_BYTES:
         return scanner.scan(0, None) or Tail(file.size_bytes, segment.base_offset)
-    # The last index entry nearly always points there. A bucket sends these bytes while the index is read.
+    # The last index entry nearly always points into these bytes. A bucket sends them while the index is read.
     file.will_read(file.size_bytes - _SMALL_BYTES, file.size_bytes)
     index = segment.load_offset_index(at_most=_LAST_ENTRIES, known=index_file)
     last = index.floor_of_position(file.size_bytes - 1)

@@ -89,9 +89,9 @@ class Storage(Protocol):
         """
 
     def listed(self, path: str) -> KnownFile | None:
-        """Return what the last list of its folder said of a file; None if the storage forgets lists.
+        """Return what is known of a file since its folder was listed; None if nothing is.
 
-        To `open` a file of which nothing is known, a bucket is asked first.
+        `open` saves a request if it gets this in another process.
         """
 
     def exists(self, path: str) -> bool:
