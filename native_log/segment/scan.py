@@ -130,6 +130,7 @@ def check_batches(
         skipper: that of a BatchSearch; None: the check ends at damage.
     """
     end = file.size_bytes
+    file.will_read(position, end)
     cursor = BatchCursor(file, position, end, order, search=search)
     while True:
         check = partial(

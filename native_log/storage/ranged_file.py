@@ -23,6 +23,8 @@ _FIRST_BYTES = 64 << 10
 """What is fetched at first of bytes that are read in order. A reader of a few records needs no more."""
 _LOOKUP_BYTES = 32 << 10
 """What is fetched of bytes that nobody has announced, as for a lookup, at least."""
+_LOOKUP_LOADS = 4
+"""A reader that goes on in order for longer than this looks nothing up: it reads the rest of the file."""
 _BLOCK_BYTES = 16 << 10
 """Lookups fetch whole blocks, which are kept for the next lookup."""
 _KEPT_RANGE_BYTES = 128 << 10
@@ -142,6 +144,8 @@ class RangedFile(AnonymousFile):
             self._cancel()
             if not is_sequential:
                 self._step = _FIRST_BYTES
+            if missing >= self._limit and self._sequential_loads > _LOOKUP_LOADS:
+                self._limit = self.size_bytes
             if missing < self._limit:
                 self._submit(missing, max(end, min(self._limit, missing + self._step)))
             else:

@@ -134,6 +134,14 @@ def test_a_reader_that_stops_early_has_fetched_little() -> None:
     assert source.fetched_bytes <= 8 << 10
 
 
+def test_a_file_that_is_read_in_order_without_a_word_is_fetched_ahead() -> None:
+    source = Source()
+    with source.open() as file:
+        assert read_all(file) == CONTENT
+    assert source.fetched_bytes < SIZE + (16 << 10)
+    assert len(source.ranges) < 30
+
+
 def test_lookups_of_the_same_bytes_fetch_them_once() -> None:
     source = Source()
     for position in (SIZE - 700, 500_000, SIZE - 700, 501_000, 500_700):
