@@ -16,7 +16,7 @@ from native_log.cli.progress import show_progress
 from native_log.cli.record_filter import RecordFilter
 from native_log.cli.rendering import Rendering
 from native_log.cli.tail import tail_start
-from native_log.prefetch import map_ahead
+from native_log.prefetch import map_together
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -227,11 +227,7 @@ def _follow(
             yield query.filter.apply(batch).select(columns)
 
 
-_LOOKUP_THREADS = 16
-"""In how many logs at URLs offsets are looked up at a time."""
-
-
-def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery, *, are_local: bool) -> list[_Range]:
+def _find_ranges(logs: Sequence[PartitionLog], query: RecordQuery, *, are_local: bool) -> list[_Range]:
     """Return each log with the offsets to read. Warn about logs that do not have the requested offsets."""
 
     def find(log: PartitionLog) -> _Range | OutsideLogError:
@@ -240,7 +236,7 @@ def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery, *, are_local:
         except OutsideLogError as error:
             return error
 
-    found = list(map(find, logs) if are_local else map_ahead(find, logs, _LOOKUP_THREADS))
+    found = map_together(find, logs, are_local=are_local)
     ranges = [each for each in found if not isinstance(each, OutsideLogError)]
     outside = [each for each in found if isinstance(each, OutsideLogError)]
     if outside and not ranges:

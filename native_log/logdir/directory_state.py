@@ -75,28 +75,18 @@ class DirectoryState:
         # Call this before any log is opened: a checkpointed high watermark must not be newer than the log end
         # offset that is determined later.
         folder, is_local = Folder(str(path), storage), storage is LOCAL
-        readers: tuple[Callable[[Folder], Any], ...] = (
-            read_meta_properties,
-            OffsetCheckpoints.read,
-            lambda folder: folder.has(REPLICATION_OFFSET_CHECKPOINT),
-            lambda folder: folder.has(CLEAN_SHUTDOWN_FILE),
-            lambda _: lock_holder(path) if is_local else None,  # brokers run on local directories only
-            WriteIntent.read,
-        )
-        meta_properties, checkpoints, has_high_watermarks, clean_shutdown, holder, unfinished = map_together(
-            lambda read: read(folder), readers, are_local=is_local
-        )
-        return cls(
-            path,
-            meta_properties,
-            checkpoints,
-            has_high_watermarks,
-            clean_shutdown,
-            holder,
-            unfinished,
-            RemoteStarts([folder]) if remote_starts is None else remote_starts,
-            storage,
-        )
+        readers: dict[str, Callable[[Folder], Any]] = {
+            "meta_properties": read_meta_properties,
+            "checkpoints": OffsetCheckpoints.read,
+            "has_high_watermarks": lambda folder: folder.has(REPLICATION_OFFSET_CHECKPOINT),
+            "clean_shutdown": lambda folder: folder.has(CLEAN_SHUTDOWN_FILE),
+            # Brokers run on local directories only.
+            "lock_holder": lambda _: lock_holder(path) if is_local else None,
+            "unfinished": WriteIntent.read,
+        }
+        state = map_together(lambda read: read(folder), list(readers.values()), are_local=is_local)
+        starts = RemoteStarts([folder]) if remote_starts is None else remote_starts
+        return cls(path, remote_starts=starts, storage=storage, **dict(zip(readers, state, strict=True)))
 
     def partition_checkpoints(
         self, directory: PartitionDir, high_watermark: HighWatermark

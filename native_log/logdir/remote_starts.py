@@ -61,7 +61,6 @@ class RemoteStarts:
                 for log_dir, found in self._log_dirs.items()
                 for directory in (_metadata_directories(log_dir) if found is None else found)
             ]
-            # Few programs need the schemas of messages.
             self._starts = _by_partition(_segments_in(directories).start_offsets()) if directories else {}
         starts = self._starts.get(directory.key)
         if starts is None:
@@ -122,13 +121,13 @@ def _warns_of_unreadable_metadata() -> Iterator[None]:
 
 
 def _metadata_among(discovery: Discovery) -> list[Folder]:
-    """Return the partitions of __remote_log_metadata that were found in a log directory, sorted."""
-    found = [each for each in discovery.partitions if _METADATA_DIRECTORY.fullmatch(each.path.name)]
-    return [each.folder for each in sorted(found, key=lambda each: each.path.name)]
+    """Return the partitions of __remote_log_metadata that were found in a log directory."""
+    normal = (each for each in discovery.partitions if each.kind is PartitionKind.NORMAL)
+    return [each.folder for each in normal if each.topic == REMOTE_LOG_METADATA_TOPIC]
 
 
 def _metadata_directories(log_dir: Folder) -> list[Folder]:
-    """Return the partitions of __remote_log_metadata in a log directory, sorted."""
+    """List a log directory. Return the partitions of __remote_log_metadata in it, sorted."""
     try:
         names = log_dir.list()
     except PermissionError:  # of the parent of a partition directory that was given by itself

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ByteCache:
-    """The values that were used last, by key. Several threads may use it. A pickled copy is empty."""
+    """A cache that evicts the least recently used values. It is thread-safe. A pickled copy is empty."""
 
     def __init__(self, max_bytes: int) -> None:
         """Create an empty cache. The sum of the sizes of its values is at most `max_bytes`."""
@@ -31,7 +31,7 @@ class ByteCache:
             return self._values.get(key)
 
     def put(self, key: Hashable, value: bytes) -> None:
-        """Keep a value, unless its key has one. Forget those that were not used for the longest time."""
+        """Add a value, unless its key has one. Evict others if the cache is full."""
         with self._lock:
             if key in self._values or len(value) > self._max_bytes:
                 return

@@ -91,7 +91,7 @@ class Storage(Protocol):
     def listed(self, path: str) -> KnownFile | None:
         """Return what is known of a file since its folder was listed; None if nothing is.
 
-        `open` saves a request if it gets this in another process.
+        Passing it to `open` in another process saves a request.
         """
 
     def exists(self, path: str) -> bool:

@@ -24,7 +24,7 @@ _FIRST_BYTES = 64 << 10
 _LOOKUP_BYTES = 32 << 10
 """What is fetched of bytes that nobody has announced, as for a lookup, at least."""
 _LOOKUP_LOADS = 4
-"""A reader that goes on in order for longer than this looks nothing up: it reads the rest of the file."""
+"""After more sequential reads than this, it is no lookup, and the rest of the file is prefetched."""
 _BLOCK_BYTES = 16 << 10
 """Lookups fetch whole blocks, which are kept for the next lookup."""
 _KEPT_RANGE_BYTES = 128 << 10
