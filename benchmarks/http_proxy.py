@@ -61,7 +61,7 @@ class HttpProxy:
             port: of the server.
             latency_seconds: what each request waits.
             bytes_per_second: how fast each connection is; None: as fast as it can be.
-            tls: with what it serves HTTPS; None: it serves HTTP.
+            tls: serve HTTPS with this context; None: serve HTTP.
         """
         self._server_port = port
         self._latency = latency_seconds

@@ -45,17 +45,18 @@ def main() -> None:
         folder = server.root / "bench" / "logs"
         folder.mkdir(parents=True)
         write_log(folder)
-        port = int(server.endpoint.rpartition(":")[2])
         print("| Where | Contender | MB/s | Ratio |\n|---|---|--:|--:|")
         compare("a disk", None, server.options, folder)
         compare("S3, loopback", server.endpoint, server.options, folder)
-        with HttpProxy(port, latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND) as slow:
+        with HttpProxy(
+            server.port, latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND
+        ) as slow:
             compare("S3, 30 ms, 80 MB/s for each connection", slow.endpoint, server.options, folder)
         write_partitions(server.root / "bench" / "many")
-        with HttpProxy(port, latency_seconds=LATENCY_SECONDS) as distant:
+        with HttpProxy(server.port, latency_seconds=LATENCY_SECONDS) as distant:
             print("\n| Work | Requests | Seconds |\n|---|--:|--:|")
             compare_plans(distant, server.options)
-        with HttpProxy(port) as proxy:
+        with HttpProxy(server.port) as proxy:
             print("\n| Work | Requests | KB |\n|---|--:|--:|")
             count_requests(proxy, server.options)
 

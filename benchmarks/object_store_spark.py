@@ -45,8 +45,9 @@ def main() -> None:
         spark = session(CORES, {}, connector)
         print("| Where | Contender | Seconds | Ratio |\n|---|---|--:|--:|")
         compare(spark, "loopback", server.endpoint)
-        port = int(server.endpoint.rpartition(":")[2])
-        with HttpProxy(port, latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND) as slow:
+        with HttpProxy(
+            server.port, latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND
+        ) as slow:
             compare(spark, "30 ms, 80 MB/s for each connection", slow.endpoint)
         spark.stop()
 

@@ -55,6 +55,7 @@ class S3Server:
 
     Attributes:
         root: the folder with the buckets. Files that are put there directly have no ETags.
+        port: where it listens on this host.
         endpoint: its URL.
         options: the storage options to read from it.
     """
@@ -70,6 +71,7 @@ class S3Server:
         arguments = ["--port", f"127.0.0.1:{port}", "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--quiet"]
         arguments += ["posix", "--bucketlinks", "--sidecar", str(metadata), str(self.root)]
         self._process = subprocess.Popen([program(), *arguments], stdout=self._log, stderr=self._log)
+        self.port = port
         self.endpoint = f"http://127.0.0.1:{port}"
         self.options = {
             "aws_endpoint": self.endpoint,

@@ -25,8 +25,6 @@ from tests.builders.golden import golden
 from tests.contents import offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.object_store
@@ -35,16 +33,6 @@ URL = "s3://data/golden/kafka-4.1/plain-zstd/data"
 GOLDEN_LOG = golden("kafka-4.1/plain-zstd")
 KEY = (GOLDEN_LOG.topic, GOLDEN_LOG.partition)
 EXPECTED = [row["offset"] for row in GOLDEN_LOG.rows()]
-
-
-def port_of(s3: S3Server) -> int:
-    return int(s3.endpoint.rpartition(":")[2])
-
-
-@pytest.fixture
-def proxy(s3: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(port_of(s3)) as running:
-        yield running
 
 
 @pytest.fixture
@@ -145,7 +133,7 @@ class TestTls:
         return {**s3.options, "aws_endpoint": proxy.endpoint, "allow_http": False, **others}
 
     def test_a_private_ca(self, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with HttpProxy(port_of(s3), tls=server_context(tmp_path, LOCALHOST)) as proxy:
+        with HttpProxy(s3.port, tls=server_context(tmp_path, LOCALHOST)) as proxy:
             with pytest.raises(OSError, match="an unknown CA signed its certificate; set SSL_CERT_FILE"):
                 read(self.options(s3, proxy))
             assert read(self.options(s3, proxy, allow_invalid_certificates=True)) == EXPECTED
@@ -171,7 +159,7 @@ class TestTls:
     ) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         context = server_context(tmp_path, host, valid_days=valid_days)
-        with HttpProxy(port_of(s3), tls=context) as proxy, pytest.raises(OSError, match=message):
+        with HttpProxy(s3.port, tls=context) as proxy, pytest.raises(OSError, match=message):
             read(self.options(s3, proxy))
 
     def test_https_to_a_server_of_http(self, s3: S3Server) -> None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.http_proxy import HttpProxy
 from native_log import LogDir, reindex
 from tests.builders.copies import batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from benchmarks.http_proxy import HttpProxy
     from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.object_store
@@ -36,12 +35,6 @@ def url(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> str:
         (log_dir / name).parent.mkdir(exist_ok=True, parents=True)
         (log_dir / name).write_text("version=1\nbroker.id=1\n")
     return "s3://many/logs"
-
-
-@pytest.fixture
-def proxy(s3: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(int(s3.endpoint.rpartition(":")[2])) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Whatever reads a whole log in a bucket fetches large ranges, some at a time."""
+"""Reading a whole log from a bucket fetches large ranges, several at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import native_log
-from benchmarks.http_proxy import HttpProxy
 from native_log import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from benchmarks.http_proxy import HttpProxy
     from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.object_store
@@ -35,12 +35,6 @@ def size_bytes(s3: S3Server) -> int:
             keys = pa.array([b"key-%d" % (i % 7000) for i in range(first, first + ROWS)], pa.binary())
             log.append(pa.table({"key": keys, "value": [values.randbytes(100) for _ in range(ROWS)]}))
         return log.segments[0].size_bytes
-
-
-@pytest.fixture
-def proxy(s3: S3Server) -> Iterator[HttpProxy]:
-    with HttpProxy(int(s3.endpoint.rpartition(":")[2])) as running:
-        yield running
 
 
 def verify(url: str, **options: Any) -> None:

@@ -134,7 +134,7 @@ def test_a_reader_that_stops_early_has_fetched_little() -> None:
     assert source.fetched_bytes <= 8 << 10
 
 
-def test_a_file_that_is_read_in_order_without_a_word_is_fetched_ahead() -> None:
+def test_a_sequential_read_is_prefetched_without_an_announcement() -> None:
     source = Source()
     with source.open() as file:
         assert read_all(file) == CONTENT
