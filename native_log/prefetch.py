@@ -7,10 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 _MOST_TOGETHER = 64
+"""How many threads wait for small answers of a bucket at a time."""
 
+K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -37,20 +39,6 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
-def map_together(function: Callable[[T], R], items: Sequence[T], *, are_local: bool) -> list[R]:
-    """Return the result of `function` for each item, in order.
-
-    Args:
-        function: reads something.
-        items: what it reads.
-        are_local: whether everything is on local disks. Otherwise several threads wait for answers.
-    """
-    if are_local or len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(min(len(items), _MOST_TOGETHER), "kafkalog-together") as threads:
-        return list(threads.map(function, items))
-
-
 def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
     """Yield the result of `function` for each item, in order.
 
@@ -67,3 +55,21 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> I
             yield results.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def map_together(function: Callable[[T], R], items: Iterable[T], *, are_local: bool) -> Iterator[R]:
+    """Yield the result of `function` for each item, in order.
+
+    Args:
+        function: reads little: what it reads is kept until its result is needed.
+        items: what it reads.
+        are_local: whether everything is on local disks, and read by the caller. Otherwise many threads wait
+            for answers.
+    """
+    return map(function, items) if are_local else map_ahead(function, items, _MOST_TOGETHER)
+
+
+def look_up_together(function: Callable[[K], R], keys: Iterable[K], *, are_local: bool) -> dict[K, R]:
+    """Return the result of `function` for each key: see `map_together`."""
+    wanted = list(keys)
+    return dict(zip(wanted, map_together(function, wanted, are_local=are_local), strict=True))

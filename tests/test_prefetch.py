@@ -85,9 +85,9 @@ def test_all_wait_at_the_same_time() -> None:
         barrier.wait()
         return name.upper()
 
-    assert map_together(read, ("a", "b", "c"), are_local=False) == ["A", "B", "C"]
+    assert list(map_together(read, ("a", "b", "c"), are_local=False)) == ["A", "B", "C"]
 
 
 def test_local_files_are_read_by_the_caller() -> None:
     caller = threading.get_ident()
-    assert map_together(lambda _: threading.get_ident(), (1, 2), are_local=True) == [caller, caller]
+    assert list(map_together(lambda _: threading.get_ident(), (1, 2), are_local=True)) == [caller, caller]

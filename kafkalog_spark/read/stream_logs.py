@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_spark.errors import session_settings_note
 from kafkalog_spark.options.offset_json import TopicPartition
@@ -15,14 +15,17 @@ from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_storage import RemoteStorage
+from native_log.prefetch import look_up_together
 from native_log.storage import Storages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.read.stream_offsets import Offsets
     from native_log.log.live.any_live_log import AnyLiveLog
+
+R = TypeVar("R")
 
 logger = logging.getLogger("kafkalog")
 
@@ -92,7 +95,9 @@ class StreamLogs:
 
     def _select(self) -> None:
         before, self.logs = self.logs, {}
-        for tp in partitions_to_read(self._options, self._log_dir):
+        selected = partitions_to_read(self._options, self._log_dir)
+        self._log_dir.open_logs(selected)
+        for tp in selected:
             try:
                 log = self.logs[tp] = self._log_dir.partition(*tp)
             except FileNotFoundError:
@@ -104,19 +109,30 @@ class StreamLogs:
             if tp in self.identities:
                 self._compare(tp, log, self.identities[tp])
 
+    @property
+    def are_local(self) -> bool:
+        """Whether all logs are on local disks."""
+        return self._log_dir.is_local
+
     def end_offsets(self) -> Offsets:
         """Return the first offset of each partition that cannot be read yet."""
-        isolation_level = self._options.isolation_level
-        return {tp: log.log.end_offset(isolation_level) for tp, log in self.logs.items()}
+        return self.find_together(self.end_offset, self.logs)
+
+    def end_offset(self, tp: TopicPartition) -> int:
+        """Return the first offset of a partition that cannot be read yet."""
+        return self.logs[tp].log.end_offset(self._options.isolation_level)
+
+    def find_together(
+        self, function: Callable[[TopicPartition], R], tps: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, R]:
+        """Return the result of `function`, which reads from the log of a partition, for each of several."""
+        return look_up_together(function, tps, are_local=self.are_local)
 
     def available(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return the offsets that can be read of those of the partitions that exist."""
-        isolation_level = self._options.isolation_level
-        return {
-            tp: OffsetRange(*tp, log.log.local_log_start_offset, log.log.end_offset(isolation_level))
-            for tp in tps
-            if (log := self.logs.get(tp)) is not None
-        }
+        ends = self.find_together(self.end_offset, (tp for tp in tps if tp in self.logs))
+        starts = {tp: self.logs[tp].log.local_log_start_offset for tp in ends}
+        return {tp: OffsetRange(*tp, starts[tp], end) for tp, end in ends.items()}
 
     def raise_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Show at least the records before these offsets, which the stream has read or planned before."""

@@ -236,7 +236,7 @@ def _find_ranges(logs: Sequence[PartitionLog], query: RecordQuery, *, are_local:
         except OutsideLogError as error:
             return error
 
-    found = map_together(find, logs, are_local=are_local)
+    found = list(map_together(find, logs, are_local=are_local))
     ranges = [each for each in found if not isinstance(each, OutsideLogError)]
     outside = [each for each in found if isinstance(each, OutsideLogError)]
     if outside and not ranges:

@@ -20,7 +20,7 @@ from native_log.storage import Folder, Window, folder_of, is_file
 from native_log.storage.opening import check_regular, check_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
     from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.storage import FileEntry, KnownFile
@@ -43,7 +43,12 @@ class LogListing:
     snapshots: tuple[tuple[int, str], ...]
 
 
-def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
+def list_log(
+    directory: str | Folder,
+    max_batch_bytes: int,
+    ignored: Container[str] = (),
+    entries: Mapping[str, FileEntry] | None = None,
+) -> LogListing:
     """List a partition directory.
 
     Raises FileNotFoundError, NotADirectoryError, PermissionError; OSError if a .log file is no regular file.
@@ -55,8 +60,11 @@ def list_log(directory: str | Folder, max_batch_bytes: int, ignored: Container[s
         directory: the partition directory.
         max_batch_bytes: see PartitionLog.
         ignored: the names of files that are treated as missing.
+        entries: what Folder.list has returned, unless the directory is local; None: list the directory now.
     """
     folder = folder_of(directory)
+    if entries is not None:
+        return _listing_of(folder, _files(entries), max_batch_bytes, ignored)
     return _list_any(folder, max_batch_bytes, ignored) if ignored else _list(folder, max_batch_bytes)[0]
 
 
@@ -73,7 +81,7 @@ def _list(
 def _list_any(folder: Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
     for attempt in range(_ATTEMPTS):
         try:
-            return _list_once(folder, max_batch_bytes, ignored)
+            return _listing_of(folder, _files(folder.list()), max_batch_bytes, ignored)
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1 or not folder.exists():
                 raise
@@ -82,7 +90,7 @@ def _list_any(folder: Folder, max_batch_bytes: int, ignored: Container[str] = ()
 
 def file_names(directory: str | Folder) -> list[str]:
     """Return the names in a partition directory of all .log files, and of all other regular files."""
-    return list(_files(folder_of(directory)))
+    return list(_files(folder_of(directory).list()))
 
 
 def irregular_logs(directory: str) -> dict[str, str]:
@@ -97,8 +105,9 @@ def irregular_logs(directory: str) -> dict[str, str]:
     return reasons
 
 
-def _list_once(directory: Folder, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
-    by_name = _files(directory)
+def _listing_of(
+    directory: Folder, by_name: Mapping[str, FileEntry], max_batch_bytes: int, ignored: Container[str]
+) -> LogListing:
     files = loadable_files(by_name if not ignored else [name for name in by_name if name not in ignored])
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
@@ -157,14 +166,14 @@ def list_with_tail(
     return listing, tail_of(last, clean_shutdown, max_batch_bytes)
 
 
-def _files(directory: Folder) -> dict[str, FileEntry]:
-    """Return the files of a directory by name."""
+def _files(entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
+    """Return the entries of a directory that are files, by name."""
     # A log can be read without its indexes, but not without a .log file: one that is no file is an error.
-    entries = directory.list().items()
+    items = entries.items()
     try:
-        return {name: entry for name, entry in entries if entry.is_file() or name.endswith(_LOG_SUFFIX)}
+        return {name: entry for name, entry in items if entry.is_file() or name.endswith(_LOG_SUFFIX)}
     except OSError:
-        return {name: entry for name, entry in entries if is_file(entry) or name.endswith(_LOG_SUFFIX)}
+        return {name: entry for name, entry in items if is_file(entry) or name.endswith(_LOG_SUFFIX)}
 
 
 def end_of_swap(segment: LogSegment, max_batch_bytes: int) -> int:

@@ -84,7 +84,7 @@ class DirectoryState:
             "lock_holder": lambda _: lock_holder(path) if is_local else None,
             "unfinished": WriteIntent.read,
         }
-        state = map_together(lambda read: read(folder), list(readers.values()), are_local=is_local)
+        state = map_together(lambda read: read(folder), readers.values(), are_local=is_local)
         starts = RemoteStarts([folder]) if remote_starts is None else remote_starts
         return cls(path, remote_starts=starts, storage=storage, **dict(zip(readers, state, strict=True)))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log.live.partition_follower import PartitionFollower
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.prefetch import map_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -71,11 +72,16 @@ class FollowedLogDir:
         self._keys: dict[str, PartitionKey] = {}
         self._roots = {str(path) for path in log_dir.directories}
         self._new_directories = list(self._roots)
-        for key in [*start_offsets, *(partition.key for partition in log_dir.partitions())]:
-            if key not in self._followers and (key in start_offsets or select(*key)):
-                log = log_dir.partition(*key)
-                start = start_offsets.get(key)
-                self._follow(key, PartitionFollower.begin(log, start, isolation_level, options))
+        existing = (partition.key for partition in log_dir.partitions())
+        keys = dict.fromkeys([*start_offsets, *(key for key in existing if select(*key))])
+        log_dir.open_logs(keys)
+
+        def begin(key: PartitionKey) -> PartitionFollower:
+            log, start = log_dir.partition(*key), start_offsets.get(key)
+            return PartitionFollower.begin(log, start, isolation_level, options)
+
+        for key, follower in zip(keys, map_together(begin, keys, are_local=log_dir.is_local), strict=True):
+            self._follow(key, follower)
         self._unread = dict.fromkeys(self._followers)
         self._unopened: set[PartitionKey] = set()
 
@@ -97,14 +103,16 @@ class FollowedLogDir:
                 if log_change.is_recreated:
                     self._new_directories += self._followers[key].log.directories
                 self._followers[key].apply(log_change)
-        added = (key for key in change.added if self._select(*key))
-        for key in sorted({*self._unopened, *added} - set(change.removed)):
+        added = {key for key in change.added if self._select(*key)}
+        unopened = sorted({*self._unopened, *added} - set(change.removed))
+        self._log_dir.open_logs(unopened)
+        for key in unopened:
             self._add(key)
 
     def new_directories(self) -> list[str]:
         """See FollowedLogs."""
         directories, self._new_directories = self._new_directories, []
-        return [directory for directory in directories if self._log_dir.is_local(directory)]
+        return [directory for directory in directories if self._log_dir.can_watch(directory)]
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See FollowedLogs."""

@@ -51,7 +51,7 @@ class LiveDirectory:
         if folder.storage is LOCAL:
             self._versions = {name: path_version(path / name, self._now_ns) for name in _FIELDS}
         else:
-            self._listed = listed_files(folder)
+            self._listed = listed_files(folder.list())
         self.state = DirectoryState.read(path, remote_starts, folder.storage)
 
     def refresh(self) -> bool:
@@ -79,7 +79,7 @@ class LiveDirectory:
         return True
 
     def _refresh_by_listing(self) -> bool:
-        before, listed = self.state, listed_files(self.state.folder)
+        before, listed = self.state, listed_files(self.state.folder.list())
         if listed == self._listed:
             return False
         self.state = DirectoryState.read(before.path, before.remote_starts, before.storage)

@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.live_files import UNCHANGED
@@ -23,17 +23,19 @@ from native_log.logdir.catalog import (
 )
 from native_log.logdir.discovery import find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
+from native_log.logdir.listing_ahead import listed_ahead
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.wildcards import expand_wildcards
+from native_log.prefetch import map_together
 from native_log.storage import LOCAL, file_version, path_of
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from native_log.arguments import PathLike
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.storage import FileVersion
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +108,8 @@ class _OpenLog:
 class LiveLogDir:
     """The partitions in one or several log directories, which `refresh` brings up to date.
 
-    Logs are opened by `partition` only, and stay open (without open files) until they are removed. Otherwise
-    as LogDir, but read-only, and log directories may be empty.
+    Logs are opened by `partition` and `open_logs` only, and stay open (without open files) until they are
+    removed. Otherwise as LogDir, but read-only, and log directories may be empty.
     """
 
     def __init__(
@@ -127,8 +132,11 @@ class LiveLogDir:
         self._options = options = LogDirOptions() if options is None else options
         self._storages = options.storages
         self.paths = expand_wildcards(readable_paths(paths), self._storages)
+        self._is_local = self._storages.are_local(self.paths) and options.remote is None
         self._remote_logs: RemoteLogs | None = None
         """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""
+        self._known_topics: KnownTopics | None = None
+        """The configurations of topics, as of the last refresh; None: nothing was looked up since."""
         self._now_ns = now_ns
         self._versions: dict[Path, FileVersion | None] = {}
         self._given: dict[Path, Discovery] = {}
@@ -154,8 +162,13 @@ class LiveLogDir:
         """The log directories."""
         return tuple(self._directories)
 
-    def is_local(self, directory: str) -> bool:
-        """Return whether one of the directories is on the local file system."""
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are on local disks: see LogDir.is_local."""
+        return self._is_local
+
+    def can_watch(self, directory: str) -> bool:
+        """Return whether the system may report changes of a directory: whether it is a local one."""
         return self._storages.are_local([path_of(directory)])
 
     def topics(self) -> dict[str, list[int]]:
@@ -177,13 +190,32 @@ class LiveLogDir:
         if known is None:
             if key not in self._catalog.partitions:
                 raise self._catalog.unknown(topic, partition)
-            known = self._logs[key] = self._open(key)
+            known = self._logs[key] = self._open(key, {})
         return known.log
+
+    def open_logs(self, keys: Iterable[PartitionKey]) -> None:
+        """Open the logs at URLs among several, at the same time, so that `partition` returns them at once.
+
+        Logs that are gone are left out. Raises as `partition`.
+        """
+        if self._is_local:
+            return
+        unknown = [key for key in keys if key in self._catalog.partitions and key not in self._logs]
+        directories = [directory for key in unknown for directory in self._copies[key]]
+        copies = {
+            directory.path: copy
+            for directory, copy in self._map_listed(self._try_to_open, directories)
+            if copy is not None
+        }
+        opened = self._map_together(partial(self._open_unless_removed, copies=copies), unknown)
+        self._logs |= {key: log for key, log in zip(unknown, opened, strict=True) if log is not None}
 
     def refresh(self, keys: Iterable[PartitionKey] | None = None) -> LogDirChange:
         """Bring the partitions and the opened logs up to date.
 
-        If nothing has changed, this costs two `stat` calls for each log, and a few for each log directory.
+        If nothing has changed, this costs two `stat` calls for each log, and a few for each log directory. At
+        URLs it costs two list requests for each log directory, and one for each thousand files (S3, GCS) or
+        each log (other stores).
 
         Args:
             keys: refresh only these of the opened logs; None: all. New and removed partitions are always
@@ -194,7 +226,7 @@ class LiveLogDir:
             PermissionError, OSError, KafkaLogError: as when the logs are opened.
         """
         before = self._catalog.partitions
-        self._remote_logs = None
+        self._remote_logs = self._known_topics = None
         is_found = self._discover()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
@@ -205,7 +237,8 @@ class LiveLogDir:
         for directory in self._directories.values():
             # A write may have begun meanwhile: then the logs may contain a part of it.
             directory.refresh_unfinished()
-        changes = {key: self._publish(self._logs[key]) for key in changed}
+        published = self._map_together(lambda key: self._publish(self._logs[key]), changed)
+        changes = dict(zip(changed, published, strict=True))
         after = self._catalog.partitions
         return LogDirChange(
             tuple(key for key in after if key not in before) if after is not before else (),
@@ -213,18 +246,20 @@ class LiveLogDir:
             {key: change for key, change in changes.items() if change is not UNCHANGED},
         )
 
-    def _read_files(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
+    def _read_files(self, keys: Sequence[PartitionKey]) -> list[PartitionKey]:
         """Read what is new in logs. Return those that may have changed, and forget removed ones."""
         changed, removed = [], set()
+        copies = {copy.partition: copy for key in keys for copy in self._logs[key].copies}
+        has_changed = dict(self._map_listed(lambda directory: copies[directory].read_files(), copies))
         for key in keys:
             opened = self._logs[key]
-            has_changed = [copy.read_files() for copy in opened.copies]
+            changes = [has_changed[copy.partition] for copy in opened.copies]
             opened.copies = [
-                copy for copy, change in zip(opened.copies, has_changed, strict=True) if change is not None
+                copy for copy, change in zip(opened.copies, changes, strict=True) if change is not None
             ]
             if not opened.copies:
                 removed.add(key)
-            elif any(has_changed) or opened.is_stale:
+            elif any(changes) or opened.is_stale:
                 changed.append(key)
         if removed:
             self._versions.clear()  # list the log directories again with the next refresh
@@ -326,15 +361,23 @@ class LiveLogDir:
             copy.directory = self._directories[partition.path.parent]
             copy.log.move(partition.path)
 
-    def _open(self, key: PartitionKey) -> _OpenLog:
+    def _open_unless_removed(self, key: PartitionKey, copies: Mapping[Path, _OpenCopy]) -> _OpenLog | None:
+        try:
+            return self._open(key, copies)
+        except FileNotFoundError:
+            return None
+
+    def _open(self, key: PartitionKey, known: Mapping[Path, _OpenCopy]) -> _OpenLog:
+        """Open a log. `known`: copies that are open already."""
         join = None
         if self._options.remote is not None and is_tiered(self._copies[key][0]):
             join = partial(self._join, self._copies[key][0])
         if not self._options.is_merging:
-            copy = self._open_live(self._copies[key][0])
+            directory = self._copies[key][0]
+            copy = known.get(directory.path) or self._open_live(directory)
             return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
-        copies = self._open_copies(self._copies[key], {})
-        gaps = gaps_of(map(self._known_topics().facts, self._copies[key]))
+        copies = self._open_copies(self._copies[key], known)
+        gaps = gaps_of(map(self._topics().facts, self._copies[key]))
         ends = [copy.unfinished_end for copy in copies]
         return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps, join), copies)
 
@@ -344,11 +387,37 @@ class LiveLogDir:
         if self._remote_logs is None:
             folders = [self._storages.folder(path) for path in self._directories]
             self._remote_logs = self._options.remote.find_logs(folders, self._storages.options)
-        gaps = gaps_of([self._known_topics().facts(partition)])
+        gaps = gaps_of([self._topics().facts(partition)])
         return self._remote_logs.join(log, gaps) if self._remote_logs.has(partition) else None
 
-    def _known_topics(self) -> KnownTopics:
-        return KnownTopics({path: each.state for path, each in self._directories.items()})
+    def _topics(self) -> KnownTopics:
+        if self._known_topics is None:
+            states = {path: each.state for path, each in self._directories.items()}
+            self._known_topics = KnownTopics(states)
+        return self._known_topics
+
+    def _map_listed(
+        self, function: Callable[[PartitionDir], R], directories: Iterable[PartitionDir]
+    ) -> Iterator[tuple[PartitionDir, R]]:
+        """Yield directories and the results of a function that lists them. Those at URLs are listed ahead."""
+        if self._is_local:
+            yield from ((directory, function(directory)) for directory in directories)
+            return
+        for group in listed_ahead(directories):
+            yield from zip(group, self._map_together(function, group), strict=True)
+
+    def _map_together(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """Yield the result of a function for each item. At URLs, many threads wait for answers."""
+        # The first call reads what all of them need, such as the metadata of remote storage.
+        yield from map(function, items[:1])
+        yield from map_together(function, items[1:], are_local=self._is_local)
+
+    def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
+        """Open the log in a directory; return None if it cannot be opened."""
+        try:
+            return self._open_live(directory)
+        except (KafkaLogError, FileNotFoundError):
+            return None
 
     def _open_copies(
         self, directories: Iterable[PartitionDir], known: Mapping[Path, _OpenCopy]

@@ -145,10 +145,12 @@ class LogDir(InternalTables):
         self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), storages)
         self._are_paths_local = storages.are_local(self.paths)
         given = () if self._is_remote_alone else self.paths
-        discoveries = map_together(
-            lambda at: find_partitions(at, storage=storages.folder(at).storage),
-            given,
-            are_local=self._are_paths_local,
+        discoveries = list(
+            map_together(
+                lambda at: find_partitions(at, storage=storages.folder(at).storage),
+                given,
+                are_local=self._are_paths_local,
+            )
         )
         log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         remote_starts = RemoteStarts(map(storages.folder, log_dirs), discoveries)

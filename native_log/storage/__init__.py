@@ -24,6 +24,7 @@ from native_log.storage.files import (
     folder_of,
     is_directory,
     is_file,
+    listed_file,
     listed_files,
 )
 from native_log.storage.local import (
@@ -76,6 +77,7 @@ __all__ = [
     "has_urls",
     "is_directory",
     "is_file",
+    "listed_file",
     "listed_files",
     "path_of",
     "path_version",

@@ -148,10 +148,15 @@ ListedFile = tuple[int, int | str, int]
 """Size in bytes, inode number or version, and modification time in epoch ns of a file in a listing."""
 
 
-def listed_files(folder: Folder) -> dict[str, ListedFile]:
-    """List the files in a folder. Two equal answers mean that nothing has changed. Raises as Storage.list."""
-    states = {name: entry.stat() for name, entry in folder.list().items() if entry.is_file()}
-    return {name: (state.st_size, state.st_ino, state.st_mtime_ns) for name, state in states.items()}
+def listed_files(entries: Mapping[str, FileEntry]) -> dict[str, ListedFile]:
+    """Return the state of each file in a listing. If two answers are equal, nothing has changed meanwhile."""
+    return {name: listed_file(entry) for name, entry in entries.items() if entry.is_file()}
+
+
+def listed_file(entry: FileEntry) -> ListedFile:
+    """Return the state of a file in a listing."""
+    state = entry.stat()
+    return state.st_size, state.st_ino, state.st_mtime_ns
 
 
 def folder_of(place: str | os.PathLike[str] | Path | Folder) -> Folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -13,6 +14,7 @@ from native_log import LogDir
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
 from native_log.storage import Storages
+from native_log.storage.remote.object_bucket import ObjectBucket
 from tests.builders.copies import batches, rows_of, write_copy
 from tests.contents import offsets
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from benchmarks.http_proxy import HttpProxy
     from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.object_store
@@ -165,3 +168,70 @@ def test_follow(bucket: Bucket, s3: S3Server) -> None:
             if len(found) == 90:
                 follower.stop()
     assert found == [offset for offset, _ in rows_of(WHOLE[:30])]
+
+
+class TestManyPartitions:
+    """A request takes tens of milliseconds, so those for different partitions are sent at the same time."""
+
+    KEYS = (("t", 0), ("t", 1), ("t", 2), ("t", 3))
+
+    def write(self, bucket: Bucket, count: int) -> None:
+        bucket.write(WHOLE[:count])
+        for _, partition in self.KEYS[1:]:
+            shutil.copytree(bucket.folder / "t-0", bucket.folder / f"t-{partition}", dirs_exist_ok=True)
+        bucket.sync()
+
+    def test_folders_are_listed_together(self, bucket: Bucket, s3: S3Server, proxy: HttpProxy) -> None:
+        self.write(bucket, 10)
+        storages = Storages({**s3.options, "aws_endpoint": proxy.endpoint})
+        log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
+        proxy.reset()
+        log_dir.open_logs(self.KEYS)
+        assert _counts(proxy) == (1, 8)  # the ends of the segments, and the leader epochs
+        proxy.reset()
+        assert not log_dir.refresh().logs
+        assert _counts(proxy) == (3, 0)
+        self.write(bucket, 20)
+        proxy.reset()
+        assert len(log_dir.refresh().logs) == 4
+        assert _counts(proxy) == (3, 4)
+
+    @pytest.mark.usefixtures("requests_meet")
+    def test_logs_are_opened_and_refreshed_at_the_same_time(self, bucket: Bucket, storages: Storages) -> None:
+        self.write(bucket, 10)
+        log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
+        log_dir.open_logs(self.KEYS)
+        self.write(bucket, 20)
+        assert len(log_dir.refresh().logs) == 4
+        assert [log_dir.partition(*key).log.log_end_offset for key in self.KEYS] == [60] * 4
+
+    def test_a_partition_that_is_gone(self, bucket: Bucket, storages: Storages) -> None:
+        self.write(bucket, 10)
+        log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
+        for file in bucket.folder.glob("t-2/*"):
+            file.unlink()
+        bucket.sync()
+        log_dir.open_logs(self.KEYS)
+        with pytest.raises(FileNotFoundError):
+            log_dir.partition("t", 2)
+        assert log_dir.partition("t", 3).log.log_end_offset == 30
+        assert log_dir.refresh().removed == (("t", 2),)
+
+    @pytest.fixture
+    def requests_meet(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let requests for segments of all partitions but the first wait until there are three of them."""
+        barrier = threading.Barrier(3, timeout=60)
+        read = ObjectBucket.read
+
+        def meet(bucket: ObjectBucket, key: str, *arguments: Any) -> Any:
+            if key.endswith(".log") and not key.startswith("t-0/"):
+                barrier.wait()
+            return read(bucket, key, *arguments)
+
+        monkeypatch.setattr(ObjectBucket, "read", meet)
+
+
+def _counts(proxy: HttpProxy) -> tuple[int, int]:
+    """Return how many lists and how many objects were requested."""
+    lists = sum("list-type" in request for request in proxy.traffic.requests)
+    return lists, len(proxy.traffic.requests) - lists

@@ -15,14 +15,14 @@ from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
 from native_log.log.location_cache import LocationCache
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.lookup import OffsetLocation
-from native_log.storage import LOCAL, Window, file_version, listed_files, path_version
+from native_log.storage import LOCAL, Window, file_version, listed_file, listed_files, path_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.segment.segment import LogSegment
-    from native_log.storage import FileVersion, Folder, ListedFile
+    from native_log.storage import FileEntry, FileVersion, Folder, ListedFile
 
 _ATTEMPTS = 5
 _EMPTY = LogListing((), ())
@@ -80,8 +80,8 @@ class _Versions:
 
     directory: FileVersion | None = None
     last_segment: FileVersion | None = None
-    leader_epochs: FileVersion | None = None
-    topic_id: FileVersion | None = None
+    leader_epochs: FileVersion | ListedFile | None = None
+    topic_id: FileVersion | ListedFile | None = None
 
 
 class LiveFiles:
@@ -103,7 +103,7 @@ class LiveFiles:
         self._now_ns = now_ns
         self._inode: int | str | None = None
         self._versions = _Versions()
-        self._listed: dict[str, ListedFile] | None = None
+        self._listed: dict[str, ListedFile] = {}
         self._marks = TailMarks()
         self.listing = _EMPTY
         self.tail = Tail(0, 0)
@@ -116,7 +116,7 @@ class LiveFiles:
         self._folder = replace(self._folder, path=directory)
         self._directory = directory
         self._versions = _Versions()
-        self._listed = None
+        self._listed = {}
 
     def read(self, *, clean_shutdown: bool) -> LogChange:
         """Read what has changed since the last call.
@@ -133,7 +133,7 @@ class LiveFiles:
                 return self._read(clean_shutdown)
             except (FileNotFoundError, LogTruncatedError):
                 # A file was removed or truncated after it was listed.
-                self._versions.directory = self._listed = None
+                self._versions.directory, self._listed = None, {}
                 self._folder.list()
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -162,10 +162,11 @@ class LiveFiles:
 
     def _read_listed(self, clean_shutdown: bool) -> LogChange:
         """Read what is new, elsewhere than on a local disk: one listing says whether anything is."""
-        listed = listed_files(self._folder)
+        entries = self._folder.list()
+        listed = listed_files(entries)
         if listed == self._listed:
             return UNCHANGED
-        change = self._list("", clean_shutdown)
+        change = self._list("", clean_shutdown, entries)
         self._listed = listed
         return change
 
@@ -181,16 +182,24 @@ class LiveFiles:
             truncated_to = self._truncated_to(listing, end.tail, self.leader_epochs, last.base_offset)
         return self._set(listing, end.tail, truncated_to, end.mark)
 
-    def _list(self, inode: int | str, clean_shutdown: bool) -> LogChange:
-        """List the directory, whose inode is given, and read what is new."""
-        topic_id, topic_id_version = self.topic_id, self._version_of(PARTITION_METADATA)
+    def _list(
+        self, inode: int | str, clean_shutdown: bool, entries: Mapping[str, FileEntry] | None = None
+    ) -> LogChange:
+        """List the directory, whose inode is given, and read what is new.
+
+        Args:
+            inode: of the directory.
+            clean_shutdown: see find_tail.
+            entries: how the directory was listed, unless it is local.
+        """
+        topic_id, topic_id_version = self.topic_id, self._version_of(PARTITION_METADATA, entries)
         if topic_id_version is None or topic_id_version != self._versions.topic_id:
             topic_id = read_topic_id(self._folder)
         is_recreated = self._is_recreated(inode, topic_id)
         if is_recreated:
             self.listing, self.tail, self._marks = _EMPTY, Tail(0, 0), TailMarks()
             self.locations.clear()
-        listing = list_log(self._folder, self._max_batch_bytes)
+        listing = list_log(self._folder, self._max_batch_bytes, entries=entries)
         # The last segment, and the one that was the last before a roll.
         ends = [
             self._find_end(segment, clean_shutdown)
@@ -202,7 +211,7 @@ class LiveFiles:
             tail = ends[-1].tail
             listing = LogListing((*listing.segments[:-1], ends[-1].segment), listing.snapshots)
         # The epochs are read after the end was found: a broker writes a new epoch before its first batch.
-        epochs, epochs_version = self.leader_epochs, self._version_of(LEADER_EPOCH_CHECKPOINT)
+        epochs, epochs_version = self.leader_epochs, self._version_of(LEADER_EPOCH_CHECKPOINT, entries)
         if epochs_version is None or epochs_version != self._versions.leader_epochs:
             epochs = read_leader_epochs(self._folder)
         rewritten = [end.segment.base_offset for end in ends if end.is_rewritten]
@@ -302,10 +311,13 @@ class LiveFiles:
         is_lost = truncated_to is not None and truncated_to < old_end
         return LogChange(is_changed, truncated_to if is_lost else None)
 
-    def _version_of(self, name: str) -> FileVersion | None:
-        if self._folder.storage is not LOCAL:
-            return None  # unknown: the file is read again
-        return path_version(f"{self._directory}/{name}", self._now_ns)
+    def _version_of(
+        self, name: str, entries: Mapping[str, FileEntry] | None
+    ) -> FileVersion | ListedFile | None:
+        """Return the version of a file; None if it is unknown, so that the file is read."""
+        if entries is None:
+            return path_version(f"{self._directory}/{name}", self._now_ns)
+        return listed_file(entries[name]) if name in entries else None
 
 
 def _unchanged(before: Sequence[LogSegment], now: Sequence[LogSegment]) -> Iterator[LogSegment]:
