@@ -18,6 +18,8 @@ from native_log.sizes import format_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    OffsetsForTimes = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
+
 LATEST = -1
 """The end of the log, in offsets JSON and as a timestamp."""
 EARLIEST = -2
@@ -161,21 +163,22 @@ def resolve(
     end: Limit,
     strategy: Strategy,
     available: Mapping[TopicPartition, OffsetRange],
-    offset_for_timestamp: Callable[[TopicPartition, int], int | None],
+    offsets_for_times: OffsetsForTimes,
 ) -> list[OffsetRange]:
     """Return the requested offsets of each partition, in the order of `available`.
 
     Args:
         strategy: what to do if no record is at or after a starting timestamp.
         available: the offsets that each log holds.
-        offset_for_timestamp: returns the first offset with at least that timestamp (epoch ms), or None.
+        offsets_for_times: returns the first offset of each partition with at least that timestamp (epoch ms),
+            or None.
 
     Raises:
         OptionError: the options name other partitions than `available`, or no record is at or after a
             starting timestamp and the strategy is "error".
     """
-    starts = resolve_starts(start, strategy, available, offset_for_timestamp)
-    ends = _offsets(end, strategy, available, offset_for_timestamp, starting=False)
+    starts = resolve_starts(start, strategy, available, offsets_for_times)
+    ends = _offsets(end, strategy, available, offsets_for_times, starting=False)
     return [OffsetRange(*tp, starts[tp], ends[tp]) for tp in available]
 
 
@@ -183,17 +186,17 @@ def resolve_starts(
     start: Limit,
     strategy: Strategy,
     available: Mapping[TopicPartition, OffsetRange],
-    offset_for_timestamp: Callable[[TopicPartition, int], int | None],
+    offsets_for_times: OffsetsForTimes,
 ) -> dict[TopicPartition, int]:
     """Return the starting offset of each partition. Arguments and errors are as for resolve."""
-    return _offsets(start, strategy, available, offset_for_timestamp, starting=True)
+    return _offsets(start, strategy, available, offsets_for_times, starting=True)
 
 
 def _offsets(
     limit: Limit,
     strategy: Strategy,
     available: Mapping[TopicPartition, OffsetRange],
-    offset_for_timestamp: Callable[[TopicPartition, int], int | None],
+    offsets_for_times: OffsetsForTimes,
     *,
     starting: bool,
 ) -> dict[TopicPartition, int]:
@@ -211,14 +214,13 @@ def _offsets(
             _check_partitions(timestamps_ms.keys(), available.keys(), starting, "timestamp offset")
             times = timestamps_ms
     offsets_by_time = {}
-    for tp, held in available.items():
-        offset = _offset_at(tp, times[tp], held, offset_for_timestamp)
+    for tp, offset in _offsets_at(times, available, offsets_for_times).items():
         if offset is None and starting and strategy == "error":
             raise OptionError(
                 f"No offset matched for {tp} and timestamp {times[tp]}: no record has that time or a "
                 "later one; set startingOffsetsByTimestampStrategy=latest to start there at the end"
             )
-        offsets_by_time[tp] = held.end if offset is None else offset
+        offsets_by_time[tp] = available[tp].end if offset is None else offset
     return offsets_by_time
 
 
@@ -226,20 +228,22 @@ def _resolve_special(offset: int, held: OffsetRange) -> int:
     return {EARLIEST: held.start, LATEST: held.end}.get(offset, offset)
 
 
-def _offset_at(
-    tp: TopicPartition,
-    timestamp_ms: int,
-    held: OffsetRange,
-    lookup: Callable[[TopicPartition, int], int | None],
-) -> int | None:
+def _offsets_at(
+    times_ms: Mapping[TopicPartition, int],
+    available: Mapping[TopicPartition, OffsetRange],
+    offsets_for_times: OffsetsForTimes,
+) -> dict[TopicPartition, int | None]:
     """Return what a broker's ListOffsets returns. Some negative timestamps have a special meaning there."""
-    if timestamp_ms == LATEST:
-        return held.end
-    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
-        return held.start
-    if timestamp_ms == LATEST_TIERED:
-        return None
-    return lookup(tp, timestamp_ms)
+    offsets: dict[TopicPartition, int | None] = {}
+    to_find = {}
+    for tp, held in available.items():
+        special = {LATEST: held.end, EARLIEST: held.start, EARLIEST_LOCAL: held.start, LATEST_TIERED: None}
+        if times_ms[tp] in special:
+            offsets[tp] = special[times_ms[tp]]
+        else:
+            to_find[tp] = times_ms[tp]
+    offsets |= offsets_for_times(to_find)
+    return {tp: offsets[tp] for tp in available}
 
 
 def _check_partitions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import DataLossError, session_settings_note
@@ -19,10 +20,11 @@ from kafkalog_spark.read.offsets import (
 )
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
 from native_log.logdir import INTERNAL_TOPICS, LogDir
+from native_log.prefetch import look_up_together
 from native_log.system import no_garbage_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
@@ -116,13 +118,18 @@ def locate(
         DataLossError: a log does not hold all requested offsets, and failOnDataLoss is set.
     """
     logs = log_dir.open_logs(partitions_to_read(options, log_dir))
-    whole_logs = {
-        tp: log.range(log.local_log_start_offset, isolation_level=options.isolation_level)
-        for tp, log in logs.items()
-    }
+
+    def find_range(tp: TopicPartition, start: int, end: int | None = None) -> LogRange:
+        return logs[tp].range(start, end, isolation_level=options.isolation_level)
+
+    is_local = log_dir.is_local
+    whole_logs = look_up_together(
+        lambda tp: find_range(tp, logs[tp].local_log_start_offset), logs, are_local=is_local
+    )
     available = {tp: OffsetRange(*tp, r.start_offset, r.end_offset) for tp, r in whole_logs.items()}
 
-    requested = resolve(options.start, options.end, options.strategy, available, offset_lookup(options, logs))
+    lookup = partial(offsets_for_times, options, logs, are_local=is_local)
+    requested = resolve(options.start, options.end, options.strategy, available, lookup)
     if options.min_partitions is None or options.min_partitions <= len(requested):
         check_not_reversed(requested)  # otherwise Spark drops reversed ranges when it divides the others
     for r in requested:
@@ -132,15 +139,19 @@ def locate(
         if gap and starts_at_earliest(r, held, options.start):
             logger.warning("%s is read in part: %s", log.path, gap)
 
-    located = {}
     first, last = (None, None) if filter is None or options.view == "latest" else filter.offsets
-    for r in _selected(requested, filter, options.key_partitions):
-        tp = r.topic_partition
-        part = _within(r.intersection(available[tp]), first, last)
-        if part == available[tp]:
-            located[tp] = whole_logs[tp]
-        elif part.size > 0:
-            located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
+    selected = _selected(requested, filter, options.key_partitions)
+    parts = {
+        r.topic_partition: _within(r.intersection(available[r.topic_partition]), first, last)
+        for r in selected
+    }
+
+    def locate_part(tp: TopicPartition) -> LogRange:
+        part = parts[tp]
+        return whole_logs[tp] if part == available[tp] else find_range(tp, part.start, part.end)
+
+    wanted = [tp for tp, part in parts.items() if part.size > 0 or part == available[tp]]
+    located = look_up_together(locate_part, wanted, are_local=is_local)
     if options.fail_on_data_loss:
         _check_no_holes(located.values())
     return list(requested), located
@@ -176,18 +187,30 @@ def _check_no_holes(ranges: Iterable[LogRange]) -> None:
             )
 
 
-def offset_lookup(
-    options: ReadOptions, logs: Mapping[TopicPartition, ReadableLog]
-) -> Callable[[TopicPartition, int], int | None]:
-    """Return a function that finds the first offset of a partition with at least a timestamp (epoch ms)."""
+def offsets_for_times(
+    options: ReadOptions,
+    logs: Mapping[TopicPartition, ReadableLog],
+    times_ms: Mapping[TopicPartition, int],
+    *,
+    are_local: bool,
+) -> dict[TopicPartition, int | None]:
+    """Return the first offset of each partition with at least a timestamp (epoch ms); None: there is none.
 
-    def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
+    Args:
+        options: the read options.
+        logs: the logs of the partitions.
+        times_ms: the timestamps.
+        are_local: whether all logs are on local disks.
+    """
+
+    def find(tp: TopicPartition) -> int | None:
+        timestamp_ms = times_ms[tp]
         if timestamp_ms == MAX_TIMESTAMP:
             timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
         # Spark's kafka source accepts every number.
         return logs[tp].offset_for_time_ms(timestamp_ms, options.isolation_level, options.mode)
 
-    return offset_for_timestamp
+    return look_up_together(find, times_ms, are_local=are_local)
 
 
 def _max_timestamp_ms(log: ReadableLog, mode: Mode) -> int:

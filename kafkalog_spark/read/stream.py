@@ -7,7 +7,7 @@ follows the logs for as long as the query runs, and others that only read in the
 from __future__ import annotations
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -21,7 +21,7 @@ from kafkalog_spark.read.offsets import (
     resolve_starts,
     starts_at_earliest,
 )
-from kafkalog_spark.read.plan import offset_lookup
+from kafkalog_spark.read.plan import offsets_for_times
 from kafkalog_spark.read.report import describe_backlog, log_plan
 from kafkalog_spark.read.stream_logs import StreamLogs
 from kafkalog_spark.read.stream_offsets import from_json, to_json
@@ -172,7 +172,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if saved is not None:
             return saved
         read, logs = self._options.read, self._refresh()
-        lookup = offset_lookup(read, {tp: log.log for tp, log in logs.logs.items()})
+        readable = {tp: log.log for tp, log in logs.logs.items()}
+        lookup = partial(offsets_for_times, read, readable, are_local=logs.are_local)
         available = logs.available(logs.logs)
         offsets = resolve_starts(read.start, read.strategy, available, lookup)
         for tp, log in logs.logs.items():
@@ -237,7 +238,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[TopicPartition, LogRange]:
         """Return where the records are, and report offsets that do not exist any more."""
         read = self._options.read
-        located = {}
+        parts = {}
         for r in requested:
             tp = r.topic_partition
             held, log = available.get(tp), self._logs.logs.get(tp)
@@ -250,8 +251,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_data_loss(r, held, fail=read.fail_on_data_loss, path=log.path, reason=log.log.missing_start)
             part = r.intersection(held)
             if part.size > 0:
-                located[tp] = log.log.range(part.start, part.end, isolation_level=read.isolation_level)
-        return located
+                parts[tp] = part
+
+        def locate(tp: TopicPartition) -> LogRange:
+            log, part = self._logs.logs[tp].log, parts[tp]
+            return log.range(part.start, part.end, isolation_level=read.isolation_level)
+
+        return self._logs.find_together(locate, parts)
 
     def _limit(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Apply the limits of the options to the end offsets of a trigger."""
@@ -263,12 +269,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.max_offsets is not None:
             ends = limit_offsets(firsts, ends, options.max_offsets)
         if options.max_bytes is not None:
-            ranges = {
-                tp: logs[tp].log.range(first, end)
-                for tp, end in ends.items()
-                if tp in logs and (first := max(firsts[tp], logs[tp].log.local_log_start_offset)) < end
+            starts = {
+                tp: max(firsts[tp], log.log.local_log_start_offset) for tp, log in logs.items() if tp in ends
             }
-            ends = ends | limit_bytes(ranges, options.max_bytes)
+            ranges = self._logs.find_together(
+                lambda tp: logs[tp].log.range(starts[tp], ends[tp]),
+                (tp for tp, end in ends.items() if tp in starts and starts[tp] < end),
+            )
+            ends = ends | limit_bytes(ranges, options.max_bytes, are_local=self._logs.are_local)
         return ends
 
     def _report_limit(self, left: Mapping[TopicPartition, int]) -> None:

@@ -29,7 +29,7 @@ from native_log.log.reading.options import ReadOptions as LogReadOptions
 from native_log.log.reading.reader import read_rows
 from native_log.log.reading.small_parts import read_small_parts, small_parts
 from native_log.log.unbounded_range import UnboundedRange
-from native_log.prefetch import map_ahead
+from native_log.prefetch import map_together
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from kafkalog_spark.schema import Projection
 
 AnyRange = LogRange | UnboundedRange
-
-_DIVIDING_THREADS = 64
-"""How many ranges are divided at a time if they are not on a local disk."""
 
 SMALL_BYTES = 256 << 10
 """Arrow batches below this size are merged."""
@@ -101,10 +98,8 @@ def _divide(options: ReadOptions, ranges: Collection[AnyRange], max_bytes: int) 
     def parts(range: AnyRange) -> Sequence[AnyRange]:
         return range.split(max_bytes) if range.size_bytes > max_bytes else [range]
 
-    # Cutting a range means looking for batch boundaries in its files. In a bucket, each lookup waits for
-    # requests, so many ranges are cut at a time.
-    is_local = all(r.is_local for r in ranges)
-    return list(map(parts, ranges) if is_local else map_ahead(parts, ranges, _DIVIDING_THREADS))
+    # Cutting a range means looking for batch boundaries in its files.
+    return list(map_together(parts, ranges, are_local=all(r.is_local for r in ranges)))
 
 
 def _locate_ranges(

@@ -1,9 +1,14 @@
-"""Decide how far a trigger reads. Pure (Spark: KafkaMicroBatchStream.rateLimit, delayBatch)."""
+"""Decide how far a trigger reads (Spark: KafkaMicroBatchStream.rateLimit, delayBatch).
+
+Only `first_batches` of a backlog reads anything.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Protocol
+
+from native_log.prefetch import look_up_together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +56,9 @@ def limit_offsets(
     return limited
 
 
-def limit_bytes(ranges: Mapping[TopicPartition, Backlog], max_bytes: int) -> Offsets:
+def limit_bytes(
+    ranges: Mapping[TopicPartition, Backlog], max_bytes: int, *, are_local: bool = True
+) -> Offsets:
     """Return the ends of a trigger that reads at most `max_bytes` of the logs, in whole batches.
 
     Each partition gets a part in proportion to the size of its backlog. Partitions whose part is less than a
@@ -59,6 +66,8 @@ def limit_bytes(ranges: Mapping[TopicPartition, Backlog], max_bytes: int) -> Off
 
     Args:
         ranges: what each partition has to read. Empty backlogs are allowed.
+        max_bytes: the limit.
+        are_local: whether all logs are on local disks.
 
     Returns:
         The end offset of each partition in `ranges`, exclusive.
@@ -67,12 +76,12 @@ def limit_bytes(ranges: Mapping[TopicPartition, Backlog], max_bytes: int) -> Off
     if total <= max_bytes:
         return {tp: backlog.end_offset for tp, backlog in ranges.items()}
     ends = {tp: backlog.start_offset for tp, backlog in ranges.items()}
+    shares = {tp: max_bytes * backlog.size_bytes // total for tp, backlog in ranges.items()}
+    parts = look_up_together(lambda tp: ranges[tp].first_batches(shares[tp]), ranges, are_local=are_local)
     left = max_bytes
     waiting = []
-    for tp, backlog in ranges.items():
-        share = max_bytes * backlog.size_bytes // total
-        part = backlog.first_batches(share)
-        if part.size_bytes <= share:
+    for tp, part in parts.items():
+        if part.size_bytes <= shares[tp]:
             ends[tp] = part.end_offset
             left -= part.size_bytes
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -23,14 +24,20 @@ from kafkalog_spark.read.offsets import (
     resolve,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 AVAILABLE = {P0: OffsetRange("t", 0, 10, 100), P1: OffsetRange("t", 1, 0, 0)}
 FROM_START, TO_END = Earliest(), Latest()
 
 
-def lookup(tp: TopicPartition, timestamp_ms: int) -> int | None:
-    """Look up a time. Offset n of partition 0 has the time 1000 n; partition 1 is empty."""
-    return max(10, -(-timestamp_ms // 1000)) if tp == P0 and timestamp_ms <= 99_000 else None
+def lookup(times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    """Look up times. Offset n of partition 0 has the time 1000 n; partition 1 is empty."""
+    return {
+        tp: max(10, -(-time_ms // 1000)) if tp == P0 and time_ms <= 99_000 else None
+        for tp, time_ms in times_ms.items()
+    }
 
 
 def resolve_pairs(
