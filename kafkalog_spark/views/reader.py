@@ -18,6 +18,7 @@ from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from kafkalog_spark.views.schemas import POLICY_COLUMNS
 from native_log.log import PartitionLog
+from native_log.prefetch import look_up_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,7 +65,9 @@ class ViewReader(DataSourceReader):
             partitions = filter.possible_partitions(partitions)
         logs = list(log_dir.open_logs(partitions).values())
         needs_facts = not POLICY_COLUMNS.isdisjoint(self._columns(filter))
-        facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}
+        directories = log_dir.partitions() if needs_facts else []
+        found = look_up_together(log_dir.topic_facts, directories, are_local=log_dir.is_local)
+        facts = {directory.key: known for directory, known in found.items()}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
             ViewTask(tuple((log.state.source, facts.get((log.topic, log.partition))) for log in task))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native_log.cli.progress import report_progress, show_progress
@@ -20,8 +21,10 @@ from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.logdir.verification import verify_partitions
 from native_log.policies import describe_policy
+from native_log.prefetch import map_together
 from native_log.sizes import format_count, format_size
 from native_log.times import format_time_ms
+from native_log.workers import map_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -130,11 +133,15 @@ def list_log_dir(
     )
     rows: list[PartitionRow] = []
     failed: list[int] = []
-    with show_progress(
-        "opening partitions", len(partitions), shown=counts or len(partitions) >= _MANY_PARTITIONS
-    ) as advance:
-        for partition in partitions:
-            rows += _list_copies(log_dir, partition, failed, counts=counts)
+    list_copies = partial(_list_copies, log_dir, counts=counts)
+    in_threads = map_logs if counts else map_together
+    shown = counts or len(partitions) >= _MANY_PARTITIONS
+    with show_progress("opening partitions", len(partitions), shown=shown) as advance:
+        for found, errors in in_threads(list_copies, partitions, are_local=log_dir.is_local):
+            rows += found
+            for error in errors:
+                print_error(error)
+                failed.append(exit_code_of(error))
             advance(1)
     if verify:
         rows = _verified(log_dir, rows)
@@ -142,10 +149,11 @@ def list_log_dir(
 
 
 def _list_copies(
-    log_dir: LogDir, partition: PartitionDir, failed: list[int], *, counts: bool
-) -> list[PartitionRow]:
-    """Return a row for each copy that can be opened. Add the exit codes of the others to `failed`."""
+    log_dir: LogDir, partition: PartitionDir, *, counts: bool
+) -> tuple[list[PartitionRow], list[KafkaLogError | OSError]]:
+    """Return a row for each copy that can be opened, and the errors of the others."""
     rows: list[PartitionRow] = []
+    errors: list[KafkaLogError | OSError] = []
     states: list[CopyState] = []
     copies = log_dir.copies(partition.topic, partition.partition)
     for directory in copies:
@@ -156,15 +164,14 @@ def _list_copies(
                 states.append(read_state(log.state))
             rows.append(row)
         except (KafkaLogError, OSError) as error:
-            print_error(error)
-            failed.append(exit_code_of(error))
-    if not states:
-        return rows
-    leader = plan_merge(states).leader
-    return [
-        replace(row, leader_epoch=state.history.last_epoch, is_leading=index == leader)
-        for index, (row, state) in enumerate(zip(rows, states, strict=True))
-    ]
+            errors.append(error)
+    if states:
+        leader = plan_merge(states).leader
+        rows = [
+            replace(row, leader_epoch=state.history.last_epoch, is_leading=index == leader)
+            for index, (row, state) in enumerate(zip(rows, states, strict=True))
+        ]
+    return rows, errors
 
 
 def _verified(log_dir: LogDir, rows: Sequence[PartitionRow]) -> list[PartitionRow]:

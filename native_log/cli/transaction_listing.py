@@ -19,11 +19,12 @@ from native_log.reporting.transactions import all_open_transactions
 from native_log.retention.decisions import duration
 from native_log.sizes import format_count
 from native_log.times import format_time_ms
+from native_log.workers import map_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from native_log.logdir import LogDir
+    from native_log.logdir import LogDir, PartitionDir
     from native_log.reporting.figures import OpenTransaction
 
 _HEAD = (
@@ -105,15 +106,26 @@ def list_transactions(
     found: list[tuple[str, int, OpenTransaction]] = []
     failed: list[int] = []
     newest_ms: int | None = None
+
+    def examine(
+        partition: PartitionDir,
+    ) -> tuple[list[OpenTransaction], int | None] | KafkaLogError | OSError:
+        try:
+            log = log_dir.partition(*partition.key)
+            return list(all_open_transactions(log)), last_time_ms(log)
+        except (KafkaLogError, OSError) as error:
+            return error
+
+    examined = map_logs(examine, partitions, are_local=log_dir.is_local)
     with report_progress("examining") as report:
-        for done, partition in enumerate(partitions, 1):
-            try:
-                log = log_dir.partition(partition.topic, partition.partition)
-                found += [(*partition.key, transaction) for transaction in all_open_transactions(log)]
-                newest_ms = max(filter(None, (newest_ms, last_time_ms(log))), default=None)
-            except (KafkaLogError, OSError) as error:
-                print_error(error)
-                failed.append(exit_code_of(error))
+        for done, (partition, result) in enumerate(zip(partitions, examined, strict=True), 1):
+            if isinstance(result, Exception):
+                print_error(result)
+                failed.append(exit_code_of(result))
+            else:
+                transactions, last_ms = result
+                found += [(*partition.key, transaction) for transaction in transactions]
+                newest_ms = max(filter(None, (newest_ms, last_ms)), default=None)
             report(done, len(partitions))
     if any(state.lock_holder is not None for state in log_dir.directories):
         newest_ms = now_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from native_log.checkpoints.names import (
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
+from native_log.prefetch import map_together
 from native_log.segment.files import LOG, parse_file_name
 from native_log.storage import LOCAL, is_directory, path_of
 from native_log.storage.hard_links import other_links
@@ -129,8 +131,10 @@ def find_possible_copies(
                 if path.name != REMOTE_INDEX_CACHE and path not in log_dir.paths:
                     yield from _unknown_directory(path, directory.storage)
             yield from _unknown_files(None, files, directory.storage)
-    for partition in searched:
-        yield from _check_partition(log_dir, partition)
+    checked = map_together(
+        lambda partition: list(_check_partition(log_dir, partition)), searched, are_local=log_dir.is_local
+    )
+    yield from chain.from_iterable(checked)
 
 
 def _is_relevant(partition: PartitionDir, selection: PartitionSelection) -> bool:

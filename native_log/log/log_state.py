@@ -7,12 +7,12 @@ state is what was found there: the segments in order, and the offsets that bound
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from native_log.checkpoints.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.errors import OffsetOutOfRangeError
+from native_log.lazy import lazy_property
 from native_log.storage import path_of
 
 if TYPE_CHECKING:
@@ -175,12 +175,12 @@ class LogState:
         """The total size of all .log files in bytes."""
         return sum(segment.size_bytes for segment in self.segments)
 
-    @cached_property
+    @lazy_property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
         """The leader epochs. The file is read when they are first needed: see PartitionLog."""
         return read_leader_epochs(self.source.folder)
 
-    @cached_property
+    @lazy_property
     def topic_id(self) -> str | None:
         """The topic id. The file is read when it is first needed: see PartitionLog."""
         return read_topic_id(self.source.folder)

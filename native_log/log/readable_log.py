@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
+from native_log.lazy import lazy_property
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.columns import check_mode, record_schema
@@ -170,14 +171,14 @@ class ReadableLog:
         """
         return self.state.topic_id
 
-    @cached_property
+    @property
     def last_stable_offset(self) -> int:
         """The first offset that a read_committed consumer does not get.
 
         It is the first offset of the oldest transaction that is undecided below the high watermark, or else
         the high watermark.
         """
-        return self._retry(self._find_stable_offset)
+        return self._last_stable_offset
 
     def end_offset(self, isolation_level: IsolationLevel = "read_uncommitted") -> int:
         """Return the first offset that cannot be read: the high watermark, or the last stable offset.
@@ -362,6 +363,10 @@ class ReadableLog:
         on_damage = _damage_handler(mode)
         report_missing_end(self.state)
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
+
+    @lazy_property
+    def _last_stable_offset(self) -> int:
+        return self._retry(self._find_stable_offset)
 
     def _retry(self, work: Callable[[LogState], Result]) -> Result:
         """Call `work` with the state. If files are removed or truncated meanwhile, open the log again."""

@@ -12,6 +12,7 @@ from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
 from native_log.log.replicas.last_batch import believed_end
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.discovery import join_names
+from native_log.prefetch import look_up_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,16 +75,25 @@ class PartitionCandidates:
         return cls(candidates, tuple(ignored), tuple(skipped))
 
     def choose(
-        self, open_copy: Callable[[PartitionDir], LogState | None], keys: Iterable[PartitionKey] | None = None
+        self,
+        open_copy: Callable[[PartitionDir], LogState | None],
+        keys: Iterable[PartitionKey] | None = None,
+        *,
+        are_local: bool = True,
     ) -> dict[PartitionKey, PartitionDir]:
         """Return the directory to read for each partition, sorted. Log one warning about copies.
 
         Args:
             open_copy: opens a log, if several directories contain the same partition (see `open_copy_of`).
             keys: the partitions; None: all.
+            are_local: whether all directories are on local disks.
         """
         chosen = sorted(self.candidates if keys is None else keys)
-        choices = {key: _choose(self.candidates[key], open_copy) for key in chosen}
+        with_copies = (key for key in chosen if len(self.candidates[key]) > 1)
+        choices = {key: _Choice(self.candidates[key][0]) for key in chosen}
+        choices |= look_up_together(
+            lambda key: _choose(self.candidates[key], open_copy), with_copies, are_local=are_local
+        )
         _warn_of_copies([choice for choice in choices.values() if choice.others])
         return {key: choice.directory for key, choice in choices.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +18,10 @@ from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.policies import Gaps
+from native_log.prefetch import map_ahead
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
+from native_log.workers import reading_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -115,12 +117,20 @@ def diff(
     if len(log_dir.paths) < 2:
         raise ValueError(f"path: expected at least two directories to compare, found {log_dir.paths[0]}")
     selected = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
-    rows = (row for partition in selected for row in compare_partition(log_dir, partition))
+    rows = chain.from_iterable(_compare_all(log_dir, selected))
     batches = (
         pa.RecordBatch.from_pylist(some, schema=DIFFERENCE_SCHEMA)
         for some in iter(lambda: list(islice(rows, _ROWS)), [])
     )
     return pa.RecordBatchReader.from_batches(DIFFERENCE_SCHEMA, batches)
+
+
+def _compare_all(log_dir: LogDir, partitions: Sequence[PartitionDir]) -> Iterator[Iterable[dict[str, Any]]]:
+    """Yield the differences of each partition. Several partitions at URLs are read at a time."""
+    if log_dir.is_local:
+        return (compare_partition(log_dir, partition) for partition in partitions)
+    threads = max(1, reading_threads(are_local=False) // len(log_dir.directories))
+    return map_ahead(lambda partition: list(compare_partition(log_dir, partition)), partitions, threads)
 
 
 def compare_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from native_log.arguments import integer, optional_integer
 from native_log.checkpoints.names import (
@@ -15,20 +16,25 @@ from native_log.checkpoints.names import (
     TRANSACTIONS_TOPIC,
 )
 from native_log.errors import KafkaLogError
+from native_log.prefetch import look_up_together
 from native_log.system import current_ms
+from native_log.workers import map_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from native_log.arguments import Mode
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
+    from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.directory_state import DirectoryState
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound="PartitionKey")
 
 # The decoders are imported on first use: few programs need them.
 
@@ -49,11 +55,18 @@ class InternalTables(ABC):
     def partition(self, topic: str, partition: int) -> PartitionLog: ...
 
     @abstractmethod
+    def open_logs(self, keys: Iterable[Key]) -> dict[Key, PartitionLog]: ...
+
+    @abstractmethod
     def lag_end_offset(self, log: PartitionLog) -> int: ...
 
     @property
     @abstractmethod
     def topic_ids(self) -> dict[str, str]: ...
+
+    @property
+    @abstractmethod
+    def is_local(self) -> bool: ...
 
     @property
     @abstractmethod
@@ -92,6 +105,7 @@ class InternalTables(ABC):
             OFFSETS_TOPIC,
             schemas.CONSUMER_OFFSETS_SCHEMA,
             lambda log: tables.consumer_offsets(log, read_options, retention, history=history),
+            is_large=history,
         )
 
     def lag(
@@ -175,6 +189,7 @@ class InternalTables(ABC):
             TRANSACTIONS_TOPIC,
             schemas.TRANSACTION_STATE_SCHEMA,
             lambda log: tables.transaction_state(log, read_options, history=history),
+            is_large=history,
         )
 
     def cluster_metadata(
@@ -219,11 +234,42 @@ class InternalTables(ABC):
         topic: str,
         schema: pa.Schema,
         batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]],
+        *,
+        is_large: bool = False,
     ) -> pa.RecordBatchReader:
+        """Return the table of an internal topic.
+
+        Args:
+            topic: the topic.
+            schema: of the table.
+            batches: returns the rows of a partition.
+            is_large: whether these may be too many for memory. They are otherwise collected, so that several
+                partitions at a URL can be read at a time.
+        """
         import pyarrow as pa
 
         logs = internal_logs(self, topic)
-        return pa.RecordBatchReader.from_batches(schema, (batch for log in logs for batch in batches(log)))
+        tables = tables_of(logs, batches, at_once=is_large or self.is_local)
+        return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(tables))
+
+
+def tables_of(
+    logs: Iterable[PartitionLog],
+    batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]],
+    *,
+    at_once: bool,
+) -> Iterator[Iterable[pa.RecordBatch]]:
+    """Yield the table of each log.
+
+    Args:
+        logs: partitions of an internal topic.
+        batches: returns the table of a log.
+        at_once: whether rows are needed as soon as they are read. Otherwise those of a log are collected, so
+            that several logs can be read at a time.
+    """
+    if at_once:
+        return map(batches, logs)
+    return map_logs(lambda log: list(batches(log)), logs, are_local=False)
 
 
 def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[str, int], int]:
@@ -236,15 +282,22 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
     Raises:
         KafkaLogError: a log cannot be opened (with mode "failFast").
     """
+
+    def end_offset(key: PartitionKey) -> int | KafkaLogError:
+        try:
+            return log_dir.lag_end_offset(log_dir.partition(*key))
+        except KafkaLogError as error:
+            if mode == "failFast":
+                raise
+            return error
+
+    keys = [(topic, partition) for topic, partitions in log_dir.topics().items() for partition in partitions]
     offsets = {}
-    for topic, partitions in log_dir.topics().items():
-        for partition in partitions:
-            try:
-                offsets[topic, partition] = log_dir.lag_end_offset(log_dir.partition(topic, partition))
-            except KafkaLogError as error:
-                if mode == "failFast":
-                    raise
-                logger.warning("the end of a log is unknown: %s", error)
+    for key, found in look_up_together(end_offset, keys, are_local=log_dir.is_local).items():
+        if isinstance(found, KafkaLogError):
+            logger.warning("the end of a log is unknown: %s", found)
+        else:
+            offsets[key] = found
     return offsets
 
 
@@ -269,7 +322,8 @@ def internal_logs(log_dir: InternalTables, topic: str) -> list[PartitionLog]:
     Raises:
         UnknownTopicOrPartitionError: the topic is not there.
     """
-    return [log_dir.partition(topic, partition) for partition in log_dir.topics().get(topic) or [0]]
+    keys = [(topic, partition) for partition in log_dir.topics().get(topic) or [0]]
+    return list(log_dir.open_logs(keys).values())
 
 
 def offset_retention(now_ms: int | None, minutes: int | None) -> OffsetRetention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+
+_reading = threading.RLock()
+"""Held while metadata is read, so that only one of the threads that open logs reads it."""
 
 
 class KnownTopics:
@@ -123,16 +127,18 @@ class KnownTopics:
     def _image(self, log_dir: Path) -> ConfigsImage | str | None:
         """Return the configurations for a log directory, or why they cannot be read; None: there are none."""
         if log_dir not in self._images:
-            holder = self._metadata_holder(log_dir)
-            if holder is None:
-                self._images[log_dir] = None
-            elif holder != log_dir:
-                self._images[log_dir] = self._image(holder)
-            else:
-                self._images[log_dir] = _read_or_reason(
-                    self._directories[log_dir].folder / METADATA_DIRECTORY
-                )
+            with _reading:
+                if log_dir not in self._images:
+                    self._images[log_dir] = self._find_image(log_dir)
         return self._images[log_dir]
+
+    def _find_image(self, log_dir: Path) -> ConfigsImage | str | None:
+        holder = self._metadata_holder(log_dir)
+        if holder is None:
+            return None
+        if holder != log_dir:
+            return self._image(holder)
+        return _read_or_reason(self._directories[log_dir].folder / METADATA_DIRECTORY)
 
     def _metadata_holder(self, log_dir: Path) -> Path | None:
         """Return the log directory whose metadata applies: this one, or another one of the same cluster."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -137,6 +138,8 @@ class LiveLogDir:
         """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""
         self._known_topics: KnownTopics | None = None
         """The configurations of topics, as of the last refresh; None: nothing was looked up since."""
+        self._lock = threading.Lock()
+        """Held while one of the threads that open logs reads what all of them need."""
         self._now_ns = now_ns
         self._versions: dict[Path, FileVersion | None] = {}
         self._given: dict[Path, Discovery] = {}
@@ -351,7 +354,9 @@ class LiveLogDir:
             for key, directory in self._catalog.partitions.items()
             if key in candidates and before.get(key) == candidates[key]
         }
-        chosen = self._catalog.found.choose(self._open_copy, candidates.keys() - known.keys())
+        chosen = self._catalog.found.choose(
+            self._open_copy, candidates.keys() - known.keys(), are_local=self._is_local
+        )
         return {key: (directory,) for key, directory in sorted({**known, **chosen}.items())}
 
     def _move(self, copy: _OpenCopy, partition: PartitionDir) -> None:
@@ -384,17 +389,20 @@ class LiveLogDir:
     def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
         """Join a log with remote storage, of which is listed what each refresh needs."""
         assert self._options.remote is not None
-        if self._remote_logs is None:
-            folders = [self._storages.folder(path) for path in self._directories]
-            self._remote_logs = self._options.remote.find_logs(folders, self._storages.options)
+        with self._lock:
+            if self._remote_logs is None:
+                folders = [self._storages.folder(path) for path in self._directories]
+                self._remote_logs = self._options.remote.find_logs(folders, self._storages.options)
+            remote = self._remote_logs
         gaps = gaps_of([self._topics().facts(partition)])
-        return self._remote_logs.join(log, gaps) if self._remote_logs.has(partition) else None
+        return remote.join(log, gaps) if remote.has(partition) else None
 
     def _topics(self) -> KnownTopics:
-        if self._known_topics is None:
-            states = {path: each.state for path, each in self._directories.items()}
-            self._known_topics = KnownTopics(states)
-        return self._known_topics
+        with self._lock:
+            if self._known_topics is None:
+                states = {path: each.state for path, each in self._directories.items()}
+                self._known_topics = KnownTopics(states)
+            return self._known_topics
 
     def _map_listed(
         self, function: Callable[[PartitionDir], R], directories: Iterable[PartitionDir]
@@ -406,11 +414,9 @@ class LiveLogDir:
         for group in listed_ahead(directories):
             yield from zip(group, self._map_together(function, group), strict=True)
 
-    def _map_together(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    def _map_together(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield the result of a function for each item. At URLs, many threads wait for answers."""
-        # The first call reads what all of them need, such as the metadata of remote storage.
-        yield from map(function, items[:1])
-        yield from map_together(function, items[1:], are_local=self._is_local)
+        return map_together(function, items, are_local=self._is_local)
 
     def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
         """Open the log in a directory; return None if it cannot be opened."""

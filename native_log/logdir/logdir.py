@@ -37,7 +37,7 @@ from native_log.logdir.remote_storage import RemoteStorage
 from native_log.logdir.scan import plan_scan
 from native_log.logdir.selection import PartitionSelection, filter_partitions, internal_topics
 from native_log.logdir.wildcards import expand_wildcards
-from native_log.prefetch import map_together
+from native_log.prefetch import look_up_together, map_together
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import Storages
 
@@ -186,7 +186,7 @@ class LogDir(InternalTables):
             self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
             partitions = {key: copies[0] for key, copies in self._copies.items()}
         else:
-            partitions = found.choose(self._logs.try_to_open)
+            partitions = found.choose(self._logs.try_to_open, are_local=storages.are_local(log_dirs))
         self._catalog = Catalog(self.paths, found, partitions)
 
     @classmethod
@@ -432,7 +432,16 @@ class LogDir(InternalTables):
         )
         keys = [directory.key for directory in selected]
         return plan_scan(
-            keys, self.open_logs, columns, start, end, isolation_level, threads, key_partitions, options
+            keys,
+            self.open_logs,
+            columns,
+            start,
+            end,
+            isolation_level,
+            threads,
+            key_partitions,
+            options,
+            are_local=self.is_local,
         )
 
     def read(
@@ -586,8 +595,8 @@ class LogDir(InternalTables):
         Raises KafkaLogError if the metadata cannot be read.
         """
         configs = {}
-        for directory in self.partitions():
-            facts = self.topic_facts(directory)
+        known = look_up_together(self.topic_facts, self.partitions(), are_local=self._are_paths_local)
+        for directory, facts in known.items():
             if facts.unreadable is not None:
                 raise KafkaLogError(facts.unreadable, path=directory.path)
             if facts.stored is not None:
@@ -609,10 +618,16 @@ class LogDir(InternalTables):
 
         A topic without an id, as before Kafka 2.8, is missing.
         """
-        ids: dict[str, str] = {}
+        directories: dict[str, list[PartitionDir]] = {}
         for directory in self.partitions():
-            if directory.topic not in ids and (topic_id := read_topic_id(directory.folder)) is not None:
-                ids[directory.topic] = topic_id
+            directories.setdefault(directory.topic, []).append(directory)
+
+        def find(topic: str) -> str | None:
+            ids = (read_topic_id(directory.folder) for directory in directories[topic])
+            return next((topic_id for topic_id in ids if topic_id is not None), None)
+
+        found = look_up_together(find, directories, are_local=self._are_paths_local)
+        ids = {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
         return {**self._known_topics.topic_ids(), **ids}
 
     def _warn_of_several_clusters(self) -> None:

@@ -14,6 +14,7 @@ from native_log.logdir.discovery import local_paths
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
+from native_log.prefetch import look_up_together
 
 if TYPE_CHECKING:
     import os
@@ -80,8 +81,9 @@ def decide_policies(
     """Return the policy of each partition. Partitions of a topic with equal facts share one object."""
     decided: dict[tuple[str, TopicFacts], Policy] = {}
     policies = []
-    for directory in chosen:
-        key = directory.topic, log_dir.topic_facts(directory)
+    facts = look_up_together(log_dir.topic_facts, chosen, are_local=log_dir.is_local)
+    for directory, known in facts.items():
+        key = directory.topic, known
         if key not in decided:
             decided[key] = decide(*key)
         policies.append(decided[key])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from native_log.logdir.catalog import open_copy_of
 from native_log.logdir.followed_logdir import follow_partition
 from native_log.logdir.known_topics import gaps_of
 from native_log.logdir.listing_ahead import listed_ahead
+from native_log.prefetch import look_up_together
 from native_log.storage import LOCAL
 from native_log.system import no_garbage_collection
 
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from native_log.policies import Gaps
 
 logger = logging.getLogger(__name__)
-
-_OPENING_THREADS = 64
-"""How many logs at URLs are opened at a time."""
 
 
 class PartitionLogs:
@@ -74,7 +71,8 @@ class PartitionLogs:
         self._known_topics = known_topics
         self._remote = remote
         self._is_remote_alone = is_remote_alone
-        self._is_local = options.storages.are_local(states)
+        tier = () if options.remote is None else (options.remote.path,)
+        self._is_local = options.storages.are_local((*states, *tier))
         self._created_configs: dict[str, Mapping[str, object]] = {}
         self._joined: dict[PartitionKey, JoinedSource] = {}
         self._written: set[PartitionLog] = set()
@@ -124,16 +122,11 @@ class PartitionLogs:
         """
         if self._is_local:
             return [open_log() for open_log in self.openers(partitions)]
-        if len(partitions) < 3:
-            return [self.open_log(copies) for copies in partitions]
-        # The first one reads what all of them need, such as the metadata of remote storage.
-        first, *rest = partitions
-        opened = {first[0].key: self.open_log(first)}
-        by_key = {copies[0].key: copies for copies in rest}
-        with ThreadPoolExecutor(_OPENING_THREADS) as threads:
-            for group in listed_ahead(copies[0] for copies in rest):
-                keys = [directory.key for directory in group]
-                opened |= zip(keys, threads.map(lambda key: self.open_log(by_key[key]), keys), strict=True)
+        by_key = {copies[0].key: copies for copies in partitions}
+        opened: dict[PartitionKey, PartitionLog] = {}
+        for group in listed_ahead(copies[0] for copies in partitions):
+            keys = [directory.key for directory in group]
+            opened |= look_up_together(lambda key: self.open_log(by_key[key]), keys, are_local=False)
         return [opened[copies[0].key] for copies in partitions]
 
     def openers(self, partitions: Sequence[Sequence[PartitionDir]]) -> Iterator[Callable[[], PartitionLog]]:
@@ -157,16 +150,14 @@ class PartitionLogs:
         wanted = list(directories)
         if self._is_local or self._remote is not None or self._options.is_merging:
             return None
-        if wanted:
-            self.checkpoints(wanted[0])  # reads what all of them need, before the threads do
         ranges: dict[PartitionKey, UnboundedRange] = {}
-        with ThreadPoolExecutor(_OPENING_THREADS) as threads:  # not every folder can be listed ahead
-            for group in listed_ahead(wanted):
-                for directory, found in zip(group, threads.map(self._unbounded_range, group), strict=True):
-                    if found is None:
-                        return None
-                    if found.slices:
-                        ranges[directory.key] = found
+        for group in listed_ahead(wanted):
+            # Not every folder can be listed ahead.
+            for directory, found in look_up_together(self._unbounded_range, group, are_local=False).items():
+                if found is None:
+                    return None
+                if found.slices:
+                    ranges[directory.key] = found
         return {directory.key: ranges[directory.key] for directory in wanted if directory.key in ranges}
 
     def try_to_open(self, directory: PartitionDir) -> LogState | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
+
+_reading = threading.Lock()
+"""Held while metadata is read, so that only one of the threads that open logs reads it."""
 
 
 class RemoteLogs:
@@ -147,9 +151,10 @@ class RemoteLogs:
         return names[0]
 
     def _read_metadata(self) -> RemoteSegments:
-        if self._metadata is None:
-            self._metadata = read_remote_segments(self._metadata_dirs)
-        return self._metadata
+        with _reading:
+            if self._metadata is None:
+                self._metadata = read_remote_segments(self._metadata_dirs)
+            return self._metadata
 
 
 def is_tiered(directory: PartitionDir) -> bool:

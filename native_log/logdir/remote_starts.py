@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
+
+_reading = threading.Lock()
+"""Held while metadata is read, so that only one of the threads that open logs reads it."""
 
 _METADATA_DIRECTORY = re.compile(rf"{REMOTE_LOG_METADATA_TOPIC}-[0-9]+")
 
@@ -55,18 +59,22 @@ class RemoteStarts:
         """
         if directory.kind is not PartitionKind.NORMAL or directory.topic in BROKER_TOPICS:
             return None
-        if self._starts is None:
-            directories = [
-                directory
-                for log_dir, found in self._log_dirs.items()
-                for directory in (_metadata_directories(log_dir) if found is None else found)
-            ]
-            self._starts = _by_partition(_segments_in(directories).start_offsets()) if directories else {}
+        with _reading:
+            if self._starts is None:
+                self._starts = self._read()
         starts = self._starts.get(directory.key)
         if starts is None:
             return None
         topic_id = read_topic_id(directory.folder)
         return min(starts.values()) if topic_id is None else starts.get(topic_id)
+
+    def _read(self) -> Mapping[tuple[str, int], Mapping[str, int]]:
+        directories = [
+            directory
+            for log_dir, found in self._log_dirs.items()
+            for directory in (_metadata_directories(log_dir) if found is None else found)
+        ]
+        return _by_partition(_segments_in(directories).start_offsets()) if directories else {}
 
 
 def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int], dict[str, int]]:

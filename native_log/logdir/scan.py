@@ -9,6 +9,7 @@ from native_log.arguments import integer
 from native_log.log.reading.columns import record_schema
 from native_log.log.reading.log_scan import LogScan
 from native_log.logdir.position import check_position, offset_at, position_in
+from native_log.prefetch import look_up_together
 from native_log.records import RECORD_SCHEMA
 from native_log.system import available_cores
 
@@ -36,12 +37,15 @@ def plan_scan(
     threads: int | None,
     key_partitions: int | Mapping[str, int] | None,
     options: ReadArguments,
+    *,
+    are_local: bool,
 ) -> LogScan:
     """Return the scan of partitions. See LogDir.scan for the other arguments and errors.
 
     Args:
         keys: the partitions to scan, as far as the filter can select their records.
         open_logs: opens the logs of partitions.
+        are_local: whether they are on local disks.
     """
     names = tuple(RECORD_SCHEMA.names if columns is None else columns)
     record_schema(names)
@@ -55,7 +59,10 @@ def plan_scan(
         filter = to_filter(filter)
         options = {**options, "filter": filter}
         keys = filter.possible_partitions(keys, key_partitions)
-    ranges = [_range(log, start, end, isolation_level, filter) for log in open_logs(keys).values()]
+    logs = open_logs(keys)
+    ranges = look_up_together(
+        lambda key: _range(logs[key], start, end, isolation_level, filter), logs, are_local=are_local
+    ).values()
     with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
     return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
 

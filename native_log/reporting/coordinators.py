@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.errors import KafkaLogError, error_message
 from native_log.internal_topics import tables
-from native_log.logdir.internal_tables import offset_retention, topic_names
+from native_log.logdir.internal_tables import (
+    internal_logs,
+    offset_retention,
+    tables_of,
+    topic_names,
+)
 from native_log.reporting.figures import CoordinatorFigures, GroupFigures, TransactionalId
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -63,7 +68,7 @@ def read_coordinators(
                 unread[topic] = f"{topic} is not in these directories."
             continue
         try:
-            logs = [log_dir.partition(topic, partition) for partition in log_dir.topics()[topic]]
+            logs = internal_logs(log_dir, topic)
             size_bytes = sum(log.size_bytes for log in logs)
             if size_bytes > MAX_TOPIC_BYTES and not all_batches:
                 unread[topic] = (
@@ -101,23 +106,22 @@ class _Reading:
 
     def groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
         groups: dict[str, GroupFigures] = {}
-        for log in logs:
-            for row in self._rows(log, tables.groups(log, self._mode, self._topic_names)):
-                groups[row["group"]] = GroupFigures(
-                    row["group"], row["type"], row["state"], len(row["members"] or ())
-                )
-            for row in self._rows(log, tables.lag(log, self._mode, self._retention, self._ends)):
-                group = groups.get(row["group"], GroupFigures(row["group"]))
-                groups[row["group"]] = add_commit(group, row, self._offsets)
+        names, ends = self._topic_names, self._ends
+        for row in self._rows(logs, lambda log: tables.groups(log, self._mode, names)):
+            groups[row["group"]] = GroupFigures(
+                row["group"], row["type"], row["state"], len(row["members"] or ())
+            )
+        for row in self._rows(logs, lambda log: tables.lag(log, self._mode, self._retention, ends)):
+            group = groups.get(row["group"], GroupFigures(row["group"]))
+            groups[row["group"]] = add_commit(group, row, self._offsets)
         return replace(figures, groups=_by_name(groups.values()))
 
     def share_groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
         groups = {group.name: group for group in figures.groups or ()}
-        for log in logs:
-            rows = tables.share_groups(log, self._mode, self._topic_names, self._ends)
-            for row in self._rows(log, rows):
-                group = groups.get(row["group"], GroupFigures(row["group"], "share"))
-                groups[row["group"]] = add_share_state(group, row, self._offsets)
+        names, ends = self._topic_names, self._ends
+        for row in self._rows(logs, lambda log: tables.share_groups(log, self._mode, names, ends)):
+            group = groups.get(row["group"], GroupFigures(row["group"], "share"))
+            groups[row["group"]] = add_share_state(group, row, self._offsets)
         return replace(figures, groups=_by_name(groups.values()))
 
     def transactional_ids(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
@@ -130,26 +134,30 @@ class _Reading:
                 row["transactionTimeoutMs"],
                 sum(len(entry["partitions"]) for entry in row["partitions"]),
             )
-            for log in logs
-            for row in self._rows(log, tables.transaction_state(log, self._mode))
+            for row in self._rows(logs, lambda log: tables.transaction_state(log, self._mode))
             if row["state"] not in _ENDED
         )
         return replace(figures, transactional_ids=transactional_ids)
 
-    def _rows(self, log: PartitionLog, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        for batch in batches:
-            times = [name for name in batch.schema.names if name.endswith("Timestamp")]
-            for name in times:  # datetime does not cover all of them
-                index = batch.schema.get_field_index(name)
-                batch = batch.set_column(index, name, batch.column(index).cast("int64"))
-            unwanted = {"recordKey", "recordValue", "metadata", "stateBatches"}
-            for row in batch.drop_columns(
-                [name for name in batch.schema.names if name in unwanted]
-            ).to_pylist():
-                if row["error"] is None:
-                    yield row
-                else:
-                    self.undecodable.add((log.topic, row["recordPartition"], row["recordOffset"]))
+    def _rows(
+        self, logs: Sequence[PartitionLog], batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table that can be decoded."""
+        for log, table in zip(logs, tables_of(logs, batches, at_once=self._log_dir.is_local), strict=True):
+            for batch in table:
+                yield from self._decoded_rows(log, batch)
+
+    def _decoded_rows(self, log: PartitionLog, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        times = [name for name in batch.schema.names if name.endswith("Timestamp")]
+        for name in times:  # datetime does not cover all of them
+            index = batch.schema.get_field_index(name)
+            batch = batch.set_column(index, name, batch.column(index).cast("int64"))
+        unwanted = {"recordKey", "recordValue", "metadata", "stateBatches"}
+        for row in batch.drop_columns([name for name in batch.schema.names if name in unwanted]).to_pylist():
+            if row["error"] is None:
+                yield row
+            else:
+                self.undecodable.add((log.topic, row["recordPartition"], row["recordOffset"]))
 
 
 def add_commit(

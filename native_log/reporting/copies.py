@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state
+from native_log.prefetch import map_together
 from native_log.reporting.figures import CopyFigures
 
 if TYPE_CHECKING:
@@ -31,7 +33,12 @@ def describe_copies(
         partitions: some of its partitions.
         problem_counts: how many problems each partition directory has; None: the logs were not verified.
     """
-    return tuple(copy for partition in partitions for copy in _copies_of(log_dir, partition, problem_counts))
+    copies = map_together(
+        lambda partition: _copies_of(log_dir, partition, problem_counts),
+        partitions,
+        are_local=log_dir.is_local,
+    )
+    return tuple(chain.from_iterable(copies))
 
 
 def _copies_of(

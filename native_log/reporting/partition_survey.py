@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.policies import Request, compaction_policy, describe_policy
-from native_log.prefetch import map_ahead
+from native_log.prefetch import map_ahead, map_together
 from native_log.reporting.figures import Failure
 from native_log.reporting.partitions import describe_partition
 from native_log.reporting.samples import SamplePlace
-from native_log.system import available_cores
+from native_log.workers import reading_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from native_log.log import PartitionLog
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from native_log.policies import CompactionPolicy, TopicFacts
     from native_log.reporting.figures import PartitionFigures
     from native_log.reporting.partitions import Limits
-
-
-_REMOTE_THREADS = 16
-"""How many partitions in a bucket are read at a time. Each takes several requests, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +91,11 @@ def survey_partitions(
 
     openers = log_dir.openers(directory.key for directory in partitions)
     work = zip(partitions, topics, openers, strict=True)
-    if limits is not None and log_dir.is_local:
-        # Reading a few batches is mostly Python's work, for which several threads wait for each other.
-        results: Iterator[PartitionSurvey] = map(survey, work)
+    if limits is None:
+        results = map_ahead(survey, work, reading_threads(are_local=log_dir.is_local))
     else:
-        results = map_ahead(survey, work, available_cores() if log_dir.is_local else _REMOTE_THREADS)
+        # Reading a few batches of a local log is mostly Python's work, for which threads wait for each other.
+        results = map_together(survey, work, are_local=log_dir.is_local)
     surveys: list[PartitionSurvey] = []
     for result in results:
         surveys.append(result)

@@ -21,12 +21,12 @@ from native_log.logdir.position import check_position
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.outcomes import as_planned
+from native_log.prefetch import look_up_together
 from native_log.progress import Progress
 from native_log.restoring.copying import CopiedLog, copy_log
 from native_log.restoring.destination import Destination
 from native_log.restoring.requested_range import requested_span
-from native_log.system import available_cores
-from native_log.workers import worker_threads
+from native_log.workers import reading_threads, worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,7 +89,8 @@ def restore(
             for each partition, by (topic, partition). A batch with offsets in this range is copied whole.
         exclude_topics: topics to leave out.
         dry_run: change nothing, and report what would be restored.
-        threads: the number of partitions to copy at a time; None: one for each CPU.
+        threads: the number of partitions to copy at a time; None: one for each CPU, but at least 8 if the
+            source is not on local disks.
         on_progress: called with (steps done, total steps), from any thread.
         log_dir: the keyword arguments of LogDir for the source.
 
@@ -115,14 +116,17 @@ def restore(
             raise InvalidTopicError(f"{METADATA_TOPIC} cannot be restored: the new cluster writes its own")
         selected = select_partitions(logs, selection, kinds={PartitionKind.NORMAL}, required=True)
         opened = logs.open_logs(directory.key for directory in selected)
-        ids = _topic_ids(destination, opened)
-        ranges = {key: _range(log, start, end) for key, log in opened.items()}
+        ids = _topic_ids(destination, opened, are_local=logs.is_local)
+        ranges = look_up_together(
+            lambda key: _range(opened[key], start, end), opened, are_local=logs.is_local
+        )
         if dry_run:
             report = _report(ids, {key: _planned(each) for key, each in ranges.items()})
             return as_planned(report, "status", ("restored",))
         _check_space(destination, sum(each.size_bytes for each in ranges.values()))
         with destination.building(_request(source, topics, start, end, log_dir)):
-            copied = _copy_all(destination, opened, ranges, ids, threads, on_progress)
+            count = threads or min(reading_threads(are_local=logs.is_local), len(ranges))
+            copied = _copy_all(destination, opened, ranges, ids, count, on_progress)
             properties = next((d.meta_properties for d in logs.directories if d.meta_properties), None)
             destination.install(
                 copied,
@@ -134,12 +138,14 @@ def restore(
 
 
 def _topic_ids(
-    destination: Destination, opened: dict[tuple[str, int], PartitionLog]
+    destination: Destination, opened: dict[tuple[str, int], PartitionLog], *, are_local: bool
 ) -> dict[tuple[str, int], str | None]:
     """Return the topic id of each partition: that in the destination, or that of the source."""
     existing = {key: destination.check_empty(f"{key[0]}-{key[1]}") for key in opened}
     by_topic = {topic: found for (topic, _), found in existing.items() if found is not None}
-    ids = {key: by_topic.get(key[0]) or log.topic_id for key, log in opened.items()}
+    ids = look_up_together(
+        lambda key: by_topic.get(key[0]) or opened[key].topic_id, opened, are_local=are_local
+    )
     for topic in sorted({topic for (topic, _), found in ids.items() if found is None}):
         logger.warning(
             "%s: the topic id of %s is unknown, and a KRaft broker needs it; create the topic in the new "
@@ -165,13 +171,12 @@ def _copy_all(
     opened: dict[tuple[str, int], PartitionLog],
     ranges: dict[tuple[str, int], LogRange],
     ids: dict[tuple[str, int], str | None],
-    threads: int | None,
+    threads: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> dict[tuple[str, int], CopiedLog]:
     progress = Progress(on_progress, len(ranges))
-    count = threads or min(available_cores(), len(ranges))
     copy = partial(_copy, destination, opened, ranges, ids, progress)
-    with worker_threads(count, "restore", progress) as pool:
+    with worker_threads(threads, "restore", progress) as pool:
         return dict(zip(ranges, pool.map(copy, ranges), strict=True))
 
 

@@ -13,6 +13,7 @@ from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.execution import execute_plans
 from native_log.retention.plan import failed_plan, plan_partition, planned_table, retention_table
 from native_log.system import current_ms
+from native_log.workers import map_logs
 
 if TYPE_CHECKING:
     import os
@@ -77,17 +78,21 @@ def retain(
     with open_for_maintenance(path, dry_run, storage_options=storage_options) as log_dir:
         selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
-        plans = []
-        for planned, (directory, policy) in enumerate(zip(selected, decided, strict=True), 1):
+
+        def plan(item: tuple[PartitionDir, RetentionPolicy]) -> RetentionPlan:
+            directory, policy = item
             checkpoints = log_dir.checkpoints(directory)
-            plan = plan_partition(
-                directory.folder, directory.topic, directory.partition, checkpoints, policy, now
-            )
-            if plan.is_interrupted and not dry_run:
-                plan = finish_and_plan(directory, checkpoints, policy, now)
-            plans.append(plan)
+            planned = plan_partition(directory.folder, *directory.key, checkpoints, policy, now)
+            if planned.is_interrupted and not dry_run:
+                return finish_and_plan(directory, checkpoints, policy, now)
+            return planned
+
+        plans: list[RetentionPlan] = []
+        work = zip(selected, decided, strict=True)
+        for planned in map_logs(plan, work, are_local=log_dir.is_local):
+            plans.append(planned)
             if on_progress is not None:
-                on_progress(planned, len(selected))
+                on_progress(len(plans), len(selected))
         if dry_run:
             return planned_table(retention_table(plans))
         return retention_table(execute_plans(plans, now))

@@ -36,8 +36,9 @@ _LISTED_FOLDERS = 256
 """How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
 are opened at a time."""
 
-_KEPT_BYTES = 4 << 20
-"""How many bytes of indexes, and of batches around an offset, a storage remembers."""
+_KEPT_BYTES = 16 << 20
+"""How many bytes of indexes, and of batches around an offset, a storage remembers. 64 logs are opened at a
+time."""
 
 _LISTS_AHEAD = 4
 """How many groups of folders are listed at a time."""

@@ -1,0 +1,36 @@
+"""Attributes that are computed when they are first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+R = TypeVar("R")
+
+
+class lazy_property(Generic[R]):  # noqa: N801 (a decorator)
+    """Make a method an attribute that is computed once for each object.
+
+    It is functools.cached_property as of Python 3.12. Before, that has one lock for all objects, so that
+    threads which read the files of different logs wait for each other.
+    """
+
+    def __init__(self, compute: Callable[[Any], R]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> R: ...
+    def __get__(self, instance: object, owner: type) -> Self | R:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
