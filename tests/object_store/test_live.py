@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -14,7 +13,6 @@ from native_log import LogDir
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
 from native_log.storage import Storages
-from native_log.storage.remote.object_bucket import ObjectBucket
 from tests.builders.copies import batches, rows_of, write_copy
 from tests.contents import offsets
 
@@ -196,7 +194,7 @@ class TestManyPartitions:
         assert len(log_dir.refresh().logs) == 4
         assert _counts(proxy) == (3, 4)
 
-    @pytest.mark.usefixtures("requests_meet")
+    @pytest.mark.usefixtures("partitions_meet")
     def test_logs_are_opened_and_refreshed_at_the_same_time(self, bucket: Bucket, storages: Storages) -> None:
         self.write(bucket, 10)
         log_dir = LiveLogDir(bucket.url, LogDirOptions(storages=storages))
@@ -216,19 +214,6 @@ class TestManyPartitions:
             log_dir.partition("t", 2)
         assert log_dir.partition("t", 3).log.log_end_offset == 30
         assert log_dir.refresh().removed == (("t", 2),)
-
-    @pytest.fixture
-    def requests_meet(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let requests for segments of all partitions but the first wait until there are three of them."""
-        barrier = threading.Barrier(3, timeout=60)
-        read = ObjectBucket.read
-
-        def meet(bucket: ObjectBucket, key: str, *arguments: Any) -> Any:
-            if key.endswith(".log") and not key.startswith("t-0/"):
-                barrier.wait()
-            return read(bucket, key, *arguments)
-
-        monkeypatch.setattr(ObjectBucket, "read", meet)
 
 
 def _counts(proxy: HttpProxy) -> tuple[int, int]:
