@@ -308,4 +308,4 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._tasks.read(partition)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_tasks": self._tasks}
+        return {"_tasks": self._tasks, "_secrets": self._secrets}
