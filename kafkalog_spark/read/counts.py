@@ -15,6 +15,8 @@ from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.schemas import COUNTS
 from native_log.log.reading.options import ReadOptions as LogReadOptions
+from native_log.log.reading.small_parts import THREADS, small_parts
+from native_log.prefetch import map_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +60,7 @@ class CountsReader(DataSourceReader):
         return [*(CountTask(tuple(task)) for task in tasks), *([CountTask((), empty)] if empty else [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from native_log.log.reading.counting import count_rows  # imports pyarrow.compute, which is slow
+        from native_log.log.reading.counting import count_range  # imports pyarrow.compute, which is slow
 
         # If there is nothing to read, Spark runs one task with a partition that is not a CountTask.
         if not isinstance(partition, CountTask):
@@ -67,10 +69,15 @@ class CountsReader(DataSourceReader):
         rows: list[dict[str, Any]] = [
             {"topic": topic, "partition": number, "count": 0} for topic, number in partition.empty
         ]
-        for each in partition.ranges:
+
+        def count(each: LogRange) -> dict[str, Any]:
             with visibility_check(each.path):
-                count = count_rows([each], options)
-            rows.append({"topic": each.topic, "partition": each.partition, "count": count})
+                rows = count_range(each, options)
+            return {"topic": each.topic, "partition": each.partition, "count": rows}
+
+        ranges = partition.ranges
+        are_small = small_parts(ranges, undivided=True) is not None
+        rows += map_ahead(count, ranges, THREADS) if are_small else map(count, ranges)
         batch = pa.RecordBatch.from_pylist(rows, schema=COUNTS)
         yield self._projection.apply(batch.select(self._projection.columns))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -106,18 +106,21 @@ def _locate_ranges(
     located: Mapping[TopicPartition, LogRange], ranges: Iterable[OffsetRange]
 ) -> list[list[AnyRange]]:
     """Return a task for each range: one log range, or none if the log has no such offsets."""
-    tasks: list[list[AnyRange]] = []
-    for tp, group in groupby(ranges, key=lambda r: r.topic_partition):
+
+    def tasks(group: tuple[TopicPartition, list[OffsetRange]]) -> list[list[AnyRange]]:
+        tp, members = group
         whole = located.get(tp)
         if whole is None:
-            tasks += [[] for _ in group]
-            continue
+            return [[] for _ in members]
         available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
-        parts = [r.intersection(available) for r in group]
+        parts = [r.intersection(available) for r in members]
         splits = whole.split_at([part.start for part in parts if part.size > 0])
         by_start = {split.start_offset: split for split in splits}
-        tasks += [[by_start[part.start]] if part.size > 0 else [] for part in parts]
-    return tasks
+        return [[by_start[part.start]] if part.size > 0 else [] for part in parts]
+
+    groups = ((tp, list(group)) for tp, group in groupby(ranges, key=lambda r: r.topic_partition))
+    are_local = all(each.is_local for each in located.values())
+    return list(chain.from_iterable(map_together(tasks, groups, are_local=are_local)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,9 @@ class TaskReader:
             yield from self.projection.apply(self._all_bounded(ranges), lambda r: self._read(r, options))
             return
         batches: Iterator[pa.RecordBatch]
-        if not self.latest and (parts := small_parts(ranges)) is not None:
+        # The newest record of a key is known only after the whole range was read.
+        parts = small_parts(ranges, undivided=self.latest)
+        if parts is not None:
             batches = read_small_parts(parts, partial(self._read, options=options))
         else:
             batches = (batch for r in ranges for batch in self._read(r, options))

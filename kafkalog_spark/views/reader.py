@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -18,10 +19,11 @@ from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from kafkalog_spark.views.schemas import POLICY_COLUMNS
 from native_log.log import PartitionLog
-from native_log.prefetch import look_up_together
+from native_log.log.reading.small_parts import THREADS
+from native_log.prefetch import look_up_together, map_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -34,9 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewTask(InputPartition):
-    """The logs that one task shows, and what is known about their topics' settings; None: not asked."""
+    """The logs that one task shows.
+
+    Attributes:
+        logs: the logs, and what is known about their topics' settings; None: not asked.
+        are_local: whether all their files are on local disks.
+    """
 
     logs: tuple[tuple[LogSource, TopicFacts | None], ...]
+    are_local: bool
 
 
 def reject_limits(options: ReadOptions) -> None:
@@ -70,17 +78,30 @@ class ViewReader(DataSourceReader):
         facts = {directory.key: known for directory, known in found.items()}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
-            ViewTask(tuple((log.state.source, facts.get((log.topic, log.partition))) for log in task))
+            ViewTask(
+                tuple((log.state.source, facts.get((log.topic, log.partition))) for log in task),
+                log_dir.is_local,
+            )
             for task in tasks
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # If there is nothing to read, Spark runs one task with a partition that is not a ViewTask.
-        logs = partition.logs if isinstance(partition, ViewTask) else ()
+        if not isinstance(partition, ViewTask):
+            return
         columns, filter = self._projection.columns, self._where.in_task()
-        rows = (batch for log in logs for batch in self._rows(*log, self._columns(filter)))
+        rows = chain.from_iterable(self._tables(partition, self._columns(filter)))
         batches = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in rows)
-        return map(self._projection.apply, merge_small_batches(batches) if columns else batches)
+        yield from map(self._projection.apply, merge_small_batches(batches) if columns else batches)
+
+    def _tables(self, task: ViewTask, columns: tuple[str, ...]) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Yield the rows of each log. Several logs that are not local are read at the same time.
+
+        All their files together have at most PACK_BYTES.
+        """
+        if task.are_local or len(task.logs) == 1:
+            return (self._rows(*log, columns) for log in task.logs)
+        return map_ahead(lambda log: list(self._rows(*log, columns)), task.logs, THREADS)
 
     def _columns(self, filter: RecordFilter | None) -> tuple[str, ...]:
         """Return the columns that are needed."""

@@ -41,16 +41,22 @@ class _Divisible(Protocol):
     def split_slices(self) -> Sequence[_Divisible]: ...
 
 
-def small_parts(ranges: Sequence[Part]) -> list[Part] | None:
+def small_parts(ranges: Sequence[Part], *, undivided: bool = False) -> list[Part] | None:
     """Divide ranges into parts of one slice each. Ranges that are read_committed stay whole.
 
-    Return None if this would not help: all ranges are on a local disk, a part is large, or there is only one.
+    Args:
+        ranges: the ranges.
+        undivided: whether all ranges stay whole.
+
+    Returns:
+        None if this would not help: all ranges are on a local disk, a part is large, or there is only one.
     """
     if all(each.is_local for each in ranges):
         return None
     parts: list[Part] = []
     for each in ranges:
-        divided = [each] if each.isolation_level == "read_committed" else each.split_slices()
+        stays_whole = undivided or each.isolation_level == "read_committed"
+        divided = [each] if stays_whole else each.split_slices()
         if any(part.size_bytes > MAX_PART_BYTES for part in divided):
             return None
         parts += divided  # type: ignore[arg-type]
