@@ -25,21 +25,25 @@ from kafkalog_spark.cluster import (
 )
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.read.splits import pack
+from kafkalog_spark.session_storage import storage_options_for
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, RetentionPolicy, retention_policy
+from native_log.prefetch import look_up_together
 from native_log.retention.enforcement import finish_and_plan
 from native_log.retention.execution import execute_plans
 from native_log.retention.plan import RetentionPlan, plan_partition, planned_table, retention_table
+from native_log.storage import LOCAL
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from native_log.logdir import LogDir, PartitionDir
+    from native_log.storage import CarriedSecrets
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +66,8 @@ def retain(
     """Delete old segments as `native_log.retain` does, with the tasks of a Spark session.
 
     All executors must see the directories under the same paths as the driver. The driver holds the locks of
-    the log directories until this returns. Only the driver changes files.
+    the log directories until this returns. Only the driver changes files. For URLs, of which only a dry run
+    is possible, the session's settings apply: see `storage_options`.
 
     Args:
         path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.retain`.
@@ -81,8 +86,9 @@ def retain(
     """
     request = Request.of(topics, config)
     now = current_ms() if now_ms is None else now_ms
+    storage = storage_options_for(spark, path)
     with ExitStack() as stack:
-        log_dir = stack.enter_context(open_for_maintenance(path, dry_run))
+        log_dir = stack.enter_context(open_for_maintenance(path, dry_run, storage_options=storage))
         selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         stack.enter_context(tuned_session(spark))
@@ -90,7 +96,8 @@ def retain(
         tables: list[pa.Table] = []
         with job_description(spark, "retain", f"planning {len(selected)} partitions"):
             partitions = _sized_partitions(log_dir, selected, decided)
-            for result in _plan_partitions(spark, partitions, now, dry_run):
+            work = partial(plan_partitions, now_ms=now, dry_run=dry_run, secrets=storage.carried())
+            for result in _plan_partitions(spark, partitions, work):
                 to_execute += result.plans
                 tables.append(pa.ipc.open_stream(result.rows).read_all())
         if to_execute:
@@ -129,8 +136,7 @@ class PlanningResult:
 def _plan_partitions(
     spark: SparkSession,
     partitions: Sequence[tuple[PartitionToPlan, int]],
-    now_ms: int,
-    dry_run: bool,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> Iterator[PlanningResult]:
     if not partitions:
         return
@@ -140,7 +146,6 @@ def _plan_partitions(
         [partition for partition, _ in packed]
         for packed in pack(partitions, lambda sized: sized[1], files_per_task)
     ]
-    work = partial(plan_partitions, now_ms=now_ms, dry_run=dry_run)
     for row in collect_rows(task_rows(spark, tasks).mapInArrow(work, DDL)):
         result: PlanningResult = pickle.loads(row.payload)  # noqa: S301 (written by our tasks)
         if result.invisible is not None:
@@ -153,27 +158,29 @@ def _sized_partitions(
     log_dir: LogDir, selected: Iterable[PartitionDir], decided: Iterable[RetentionPolicy]
 ) -> list[tuple[PartitionToPlan, int]]:
     """Return the partitions, each with the number of its files."""
-    return [
-        (
-            (
-                DirectorySource(
-                    str(directory.path),
-                    directory.topic,
-                    directory.partition,
-                    log_dir.checkpoints(directory),
-                ),
-                policy,
-            ),
-            sum(1 for _ in directory.path.iterdir()),
+    selected = list(selected)
+    files = look_up_together(lambda each: len(each.folder.list()), selected, are_local=log_dir.is_local)
+    sources = (
+        DirectorySource(
+            str(directory.path),
+            *directory.key,
+            log_dir.checkpoints(directory),
+            storage=directory.storage,
         )
-        for directory, policy in zip(selected, decided, strict=True)
-    ]
+        for directory in selected
+    )
+    return list(zip(zip(sources, decided, strict=True), files.values(), strict=True))
 
 
 def plan_partitions(
-    batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool
+    batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool, secrets: CarriedSecrets
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a PlanningResult for each row, which contains a list of PartitionToPlan. Runs in tasks."""
+    """Yield a PlanningResult for each row, which contains a list of PartitionToPlan. Runs in tasks.
+
+    Args:
+        secrets: credentials, which this process knows from now on.
+    """
+    del secrets
     for row in rows(batches):
         partitions: list[PartitionToPlan] = pickle.loads(row.payload)  # noqa: S301 (written by the driver)
         yield row_batch(row.number, pickle.dumps(_plan_all(partitions, now_ms, dry_run)))
@@ -183,12 +190,12 @@ def _plan_all(partitions: Iterable[PartitionToPlan], now_ms: int, dry_run: bool)
     unchanged: list[RetentionPlan] = []
     to_execute: list[RetentionPlan] = []
     for directory, policy in partitions:
-        if not Path(directory.path).is_dir():
+        if directory.storage is LOCAL and not Path(directory.path).is_dir():
             return PlanningResult(
                 _to_stream(retention_table([])), invisible=(directory.path, socket.gethostname())
             )
         plan = plan_partition(
-            directory.path, directory.topic, directory.partition, directory.checkpoints, policy, now_ms
+            directory.folder, directory.topic, directory.partition, directory.checkpoints, policy, now_ms
         )
         is_change = not dry_run and (plan.is_interrupted or not plan.changes_nothing)
         (to_execute if is_change else unchanged).append(plan)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.options.storage import is_of_another_bucket
-from native_log.storage import scheme_of, url_path
+from kafkalog_spark.options.storage import is_of_another_bucket, parse_storage_options
+from native_log.arguments import path_list
+from native_log.storage import StorageOptions, scheme_of, url_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
+
+    from native_log.arguments import PathLike
 
 _NAMES = {
     "s3": r"fs\.s3a\..*",
@@ -45,6 +50,17 @@ def storage_options(spark: SparkSession, path: str) -> dict[str, str]:
         if re.fullmatch(pattern, name)
     }
     return {name: value for name, value in found.items() if not is_of_another_bucket(name, bucket)}
+
+
+def storage_options_for(spark: SparkSession, paths: PathLike | Iterable[PathLike]) -> StorageOptions:
+    """Return the settings of the session for those of the paths that are URLs.
+
+    Raises OptionError for credentials that Python cannot use.
+    """
+    found: dict[str, str] = {}
+    for path in path_list(paths):
+        found |= storage_options(spark, str(path))
+    return StorageOptions(parse_storage_options(found))
 
 
 def _hadoop_settings(spark: SparkSession) -> dict[str, str]:

@@ -23,6 +23,7 @@ from native_log.log import PartitionLog
 from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
+from native_log.storage import LOCAL
 from native_log.storage.ownership import create_directory
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def inspect_partition(
         compact_whole: also compact the partition, if its keys fit in memory.
     """
     directory, policy = partition.directory, partition.policy
-    if not Path(directory.path).is_dir():
+    if directory.storage is LOCAL and not Path(directory.path).is_dir():
         return PartitionResult(directory, invisible_from=socket.gethostname())
     try:
         log = PartitionLog(directory.open())

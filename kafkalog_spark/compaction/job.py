@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 from contextlib import ExitStack
 from functools import partial
@@ -23,6 +22,7 @@ from kafkalog_spark.compaction.messages import (
 from kafkalog_spark.compaction.splits import SPLIT_BYTES
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
+from kafkalog_spark.session_storage import storage_options_for
 from native_log.compaction.compactor import compaction_request, select_to_compact
 from native_log.compaction.delete_policy import delete_old_segments
 from native_log.compaction.statistics import failed_partition
@@ -31,11 +31,13 @@ from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.maintenance import open_for_maintenance
+from native_log.prefetch import map_together
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage.ownership import create_directory
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from native_log.compaction.statistics import PartitionStatistics
     from native_log.logdir import LogDir, PartitionDir
     from native_log.policies import CompactionPolicy
+    from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +77,8 @@ def compact(
     """Compact logs as `native_log.compact` does, with the tasks of a Spark session.
 
     All executors must see the directories under the same paths as the driver. The driver holds the locks of
-    the log directories until this returns.
+    the log directories until this returns. For URLs, of which only a dry run is possible, the session's
+    settings apply: see `storage_options`.
 
     Args:
         path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.compact`, with two
@@ -97,9 +101,10 @@ def compact(
     """
     request = compaction_request(topics, config)
     buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
-    settings = RunSettings(buffer_bytes, current_ms() if now_ms is None else now_ms, dry_run)
+    storage, now = storage_options_for(spark, path), current_ms() if now_ms is None else now_ms
+    settings = RunSettings(buffer_bytes, now, dry_run, storage.carried())
     with ExitStack() as stack:
-        log_dir = stack.enter_context(open_for_maintenance(path, dry_run))
+        log_dir = stack.enter_context(open_for_maintenance(path, dry_run, storage_options=storage))
         selected = select_to_compact(log_dir, request, exclude_topics)
         to_compact = selected.to_compact
         if not dry_run:
@@ -135,23 +140,31 @@ def _prepare_partitions(
     Returns:
         The partitions, and the statistics of those that failed.
     """
-    prepared, failures = [], []
-    for directory, policy in to_compact:
-        topic, partition = directory.topic, directory.partition
-        source = DirectorySource(str(directory.path), topic, partition, log_dir.checkpoints(directory))
+
+    def prepare(item: tuple[PartitionDir, CompactionPolicy]) -> SizedPartition | PartitionStatistics:
+        directory, policy = item
+        checkpoints = log_dir.checkpoints(directory)
+        source = DirectorySource(str(directory.path), *directory.key, checkpoints, storage=directory.storage)
         try:
             if not dry_run:
                 finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
                 create_directory(directory.path / STAGING_DIRECTORY)
-            prepared.append((PartitionToCompact(source, policy), _work_bytes(directory.path)))
+            return PartitionToCompact(source, policy), _work_bytes(directory.folder)
         except (KafkaLogError, OSError) as error:
-            failures.append(failed_partition(topic, partition, str(error)))
+            return failed_partition(*directory.key, str(error))
+
+    prepared: list[SizedPartition] = []
+    failures: list[PartitionStatistics] = []
+    for result in map_together(prepare, to_compact, are_local=log_dir.is_local):
+        if isinstance(result, tuple):
+            prepared.append(result)
+        else:
+            failures.append(result)
     return prepared, failures
 
 
-def _work_bytes(path: os.PathLike[str]) -> int:
-    with os.scandir(path) as entries:
-        sizes = [entry.stat().st_size for entry in entries if entry.name.endswith(".log")]
+def _work_bytes(directory: Folder) -> int:
+    sizes = [entry.stat().st_size for name, entry in directory.list().items() if name.endswith(".log")]
     return sum(sizes) + FILE_COST_BYTES * len(sizes)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from native_log.log import LogRange
     from native_log.log.sources.directory import DirectorySource
     from native_log.policies import CompactionPolicy
+    from native_log.storage import CarriedSecrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,13 @@ class RunSettings:
     Attributes:
         buffer_bytes: log.cleaner.dedupe.buffer.size, the memory that one task may use for keys.
         now_ms: the time from which ages are measured.
+        secrets: credentials, which a process knows that has unpickled the settings; None: no URL is read.
     """
 
     buffer_bytes: int
     now_ms: int
     dry_run: bool
+    secrets: CarriedSecrets | None = None
 
 
 @dataclass(frozen=True, slots=True)

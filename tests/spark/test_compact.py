@@ -278,8 +278,8 @@ def test_a_path_that_executors_do_not_see(
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
 
-    def invisible(path: str, *others: Any) -> DirectorySource:
-        return DirectorySource(f"/nowhere{path}", *others)
+    def invisible(path: str, *others: Any, **more: Any) -> DirectorySource:
+        return DirectorySource(f"/nowhere{path}", *others, **more)
 
     monkeypatch.setattr(job, "DirectorySource", invisible)
     before = files(data)

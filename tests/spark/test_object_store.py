@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from pyspark.errors import PySparkException
 
-from kafkalog_spark import storage_options
+from kafkalog_spark import compact, retain, storage_options
 from tests.builders.copies import batches, damage, write_copy
 from tests.builders.golden import GOLDEN, golden
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.object_store]
 
+NOW_MS = 1_900_000_000_000
 BROKER = "golden/kafka-4.1/whole-broker/data"
 
 
@@ -115,20 +118,46 @@ def test_wildcards(spark: SparkSession, s3: S3Server) -> None:
         load(spark, hadoop_options(s3), "golden/nothing-*")
 
 
-def test_settings_of_the_session_and_of_one_bucket(spark: SparkSession, s3: S3Server) -> None:
-    settings = {f"spark.hadoop.{name}": value for name, value in hadoop_options(s3).items()}
-    settings["spark.hadoop.fs.s3a.secret.key"] = "of another bucket"
-    settings["spark.hadoop.fs.s3a.bucket.data.secret.key"] = s3.options["aws_secret_access_key"]
-    settings["spark.hadoop.fs.s3a.bucket.other.secret.key"] = "of another bucket"
+@contextmanager
+def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     for name, value in settings.items():
-        spark.conf.set(name, value)
+        spark.conf.set(f"spark.hadoop.{name}", value)
     try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.hadoop.{name}")
+
+
+def test_settings_of_the_session_and_of_one_bucket(spark: SparkSession, s3: S3Server) -> None:
+    settings = {
+        **hadoop_options(s3),
+        "fs.s3a.secret.key": "of another bucket",
+        "fs.s3a.bucket.data.secret.key": s3.options["aws_secret_access_key"],
+        "fs.s3a.bucket.other.secret.key": "of another bucket",
+    }
+    with session_settings(spark, settings):
         options = storage_options(spark, "s3a://data/x")
         assert "fs.s3a.bucket.other.secret.key" not in options
         assert load(spark, options, BROKER).count() > 0
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("small_bytes", [1 << 20, 0])
+def test_dry_runs(spark: SparkSession, s3: S3Server, small_bytes: int) -> None:
+    """Of a compaction by one task for each partition, or by many; and of retention."""
+    compaction, retention = {"cleanup.policy": "compact"}, {"cleanup.policy": "delete", "retention.ms": 1}
+    topics = ["state", "events", "payments"]
+
+    def report(path: str) -> list[Any]:
+        compacted = compact(spark, path, topics, compaction, NOW_MS, dry_run=True, small_bytes=small_bytes)
+        retained = retain(spark, path, topics, retention, NOW_MS, dry_run=True)
+        assert {"would be cleaned", "would be deleted"} <= {
+            row[0] for row in (*compacted.select("status").collect(), *retained.select("decision").collect())
+        }
+        return rows(compacted) + rows(retained)
+
+    with session_settings(spark, hadoop_options(s3)):
+        assert report(f"s3a://data/{BROKER}") == report(str(GOLDEN.parent / BROKER))
 
 
 def test_no_secret_is_shown(spark: SparkSession, s3: S3Server, capfd: pytest.CaptureFixture[str]) -> None:

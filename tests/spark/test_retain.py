@@ -131,8 +131,8 @@ def test_what_is_rejected(spark: SparkSession, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ValueError, match=r"retention\.ms"):
         retain(spark, data, config={"retention.m": "0"})
 
-    def invisible(path: str, *others: Any) -> DirectorySource:
-        return DirectorySource(f"/nowhere{path}", *others)
+    def invisible(path: str, *others: Any, **more: Any) -> DirectorySource:
+        return DirectorySource(f"/nowhere{path}", *others, **more)
 
     monkeypatch.setattr(retention, "DirectorySource", invisible)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
