@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log.live.partition_follower import PartitionFollower
+from native_log.log.reading.small_parts import read_small_parts, small_parts
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.prefetch import map_together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from native_log.arguments import IsolationLevel, Replicas
+    from native_log.log.reading.log_range import LogRange
     from native_log.log.reading.options import ReadArguments
     from native_log.logdir.catalog import PartitionKey
     from native_log.logdir.discovery import PartitionDir
@@ -116,16 +118,36 @@ class FollowedLogDir:
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See FollowedLogs."""
-        while self._unread:
-            key = next(iter(self._unread))
-            follower = self._followers[key]
-            del self._unread[key]
-            try:
-                yield from follower.read(columns)
-            except FileNotFoundError:
-                if follower.log.log.state.source.folder.exists():
-                    raise
-                # The next refresh finds out that the partition was removed.
+        keys, is_local = list(self._unread), self._log_dir.is_local
+        self._unread.clear()
+        found = map_together(self._take, keys, are_local=is_local)
+        ranges: Iterable[LogRange] = (taken for taken in found if taken is not None)
+        if not is_local:
+            ranges = list(ranges)
+            small = small_parts(ranges, undivided=True)
+            if small is not None:
+                yield from read_small_parts(small, lambda taken: self._read(taken, columns))
+                return
+        for taken in ranges:
+            yield from self._read(taken, columns)
+
+    def _take(self, key: PartitionKey) -> LogRange | None:
+        follower = self._followers[key]
+        try:
+            return follower.take()
+        except FileNotFoundError:
+            if _exists(follower):
+                raise
+            return None  # the next refresh finds out that the partition was removed
+
+    def _read(self, taken: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        follower = self._followers[taken.topic, taken.partition]
+        try:
+            yield from taken.read(columns, **self._options)
+        except FileNotFoundError:
+            if _exists(follower):
+                raise
+            follower.position = taken.start_offset  # the next refresh reports what is lost
 
     def _add(self, key: PartitionKey) -> None:
         """Follow a partition that has appeared."""
@@ -165,3 +187,8 @@ class FollowedLogDir:
                 offset=follower.position,
             )
         logger.warning("%s: %s", path, message)
+
+
+def _exists(follower: PartitionFollower) -> bool:
+    """Return whether the directory of a partition still exists."""
+    return follower.log.log.state.source.folder.exists()

@@ -25,10 +25,10 @@ def proxy(s3: S3Server) -> Iterator[HttpProxy]:
 
 
 @pytest.fixture
-def partitions_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the first requests for segments wait until three partitions are read at the same time.
+def partitions_meet(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let requests for segments wait until three partitions are read at the same time.
 
-    Internal topics do not count.
+    Internal topics do not count. After that, nothing waits until the event is cleared.
     """
     have_met, lock = threading.Event(), threading.Lock()
     reading: Counter[str] = Counter()
@@ -50,3 +50,4 @@ def partitions_meet(monkeypatch: pytest.MonkeyPatch) -> None:
                 reading[partition] -= 1
 
     monkeypatch.setattr(ObjectBucket, "read", meet)
+    return have_met

@@ -17,6 +17,7 @@ from tests.builders.copies import batches, rows_of, write_copy
 from tests.contents import offsets
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -202,6 +203,20 @@ class TestManyPartitions:
         self.write(bucket, 20)
         assert len(log_dir.refresh().logs) == 4
         assert [log_dir.partition(*key).log.log_end_offset for key in self.KEYS] == [60] * 4
+
+    def test_logs_are_followed_at_the_same_time(
+        self, bucket: Bucket, s3: S3Server, partitions_meet: threading.Event
+    ) -> None:
+        self.write(bucket, 10)
+        log_dir = LogDir(bucket.url, storage_options=s3.options)
+        found: dict[int, list[int]] = {}
+        with log_dir.follow("t", dict.fromkeys(self.KEYS, 0), ["partition", "offset"]) as follower:
+            partitions_meet.clear()
+            while sum(map(len, found.values())) < 120:
+                batch = next(follower)
+                for partition, offset in zip(*batch.to_pydict().values(), strict=True):
+                    found.setdefault(partition, []).append(offset)
+        assert found == {partition: list(range(30)) for partition in range(4)}
 
     def test_a_partition_that_is_gone(self, bucket: Bucket, storages: Storages) -> None:
         self.write(bucket, 10)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.log.live.any_live_log import AnyLiveLog
     from native_log.log.live.live_files import LogChange
+    from native_log.log.reading.log_range import LogRange
     from native_log.log.reading.options import ReadArguments
 
 logger = logging.getLogger(__name__)
@@ -82,12 +83,12 @@ class PartitionFollower:
                 max(start, change.truncated_to),
             )
 
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records that are new.
+    def take(self) -> LogRange | None:
+        """Return the records that are new, and go on to the position after them; None if there are none.
 
         Raises:
             OffsetOutOfRangeError: records were deleted before they were read (with `fail_on_data_loss`).
-            FileNotFoundError, LogTruncatedError, CorruptRecordError: see LogRange.read.
+            FileNotFoundError, LogTruncatedError: see ReadableLog.range.
         """
         start = self.log.log.local_log_start_offset
         if self.position < start:
@@ -98,10 +99,17 @@ class PartitionFollower:
                 start,
             )
         end = self.log.log.end_offset(self._isolation_level)
-        if self.position < end:
-            located = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
-            yield from located.read(columns, **self._options)
-            self.position = end
+        if self.position >= end:
+            return None
+        taken = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
+        self.position = end
+        return taken
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the records that are new. Raises as `take`, and as LogRange.read."""
+        taken = self.take()
+        if taken is not None:
+            yield from taken.read(columns, **self._options)
 
     def _lose(self, error: type[KafkaLogError], message: str, continue_at: int) -> None:
         message = f"{self.log.log.topic}-{self.log.log.partition}: {message}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from native_log.log.reading.options import read_options
 from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
 from native_log.log.reading.small_parts import read_small_parts, small_parts
+from native_log.prefetch import map_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +76,8 @@ class LogScan:
             return read_small_parts(small, self._read, advance)
         if self.threads == 1:
             return self._read_all(advance)
-        parts = (part for each in self.ranges for part in self._parts(each))
+        are_local = all(each.is_local for each in self.ranges)
+        parts = chain.from_iterable(map_together(self._parts, self.ranges, are_local=are_local))
         return read_parts(parts, self._read, self.threads, advance)
 
     def to_reader(self) -> pa.RecordBatchReader:
