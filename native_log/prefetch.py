@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _MOST_TOGETHER = 64
-"""How many threads wait for small answers of a bucket at a time."""
+"""How many threads of one call wait for answers of a bucket."""
+
+_MOST_WAITING = 128
+"""How many threads of all calls wait. Calls within these threads may find none left."""
+
+_waiting = 0
+_lock = threading.Lock()
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -66,7 +74,26 @@ def map_together(function: Callable[[T], R], items: Iterable[T], *, are_local: b
         are_local: whether everything is on local disks, and read by the caller. Otherwise many threads wait
             for answers.
     """
-    return map(function, items) if are_local else map_ahead(function, items, _MOST_TOGETHER)
+    return map(function, items) if are_local else _map_in_threads(function, list(items))
+
+
+def _map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    with _waiting_threads(min(len(items), _MOST_TOGETHER)) as threads:
+        yield from map(function, items) if threads < 2 else map_ahead(function, items, threads)
+
+
+@contextmanager
+def _waiting_threads(wanted: int) -> Iterator[int]:
+    """Reserve threads, as many as the process may still have. Yield their number."""
+    global _waiting
+    with _lock:
+        reserved = max(0, min(wanted, _MOST_WAITING - _waiting))
+        _waiting += reserved
+    try:
+        yield reserved
+    finally:
+        with _lock:
+            _waiting -= reserved
 
 
 def look_up_together(function: Callable[[K], R], keys: Iterable[K], *, are_local: bool) -> dict[K, R]:

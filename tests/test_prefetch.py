@@ -91,3 +91,17 @@ def test_all_wait_at_the_same_time() -> None:
 def test_local_files_are_read_by_the_caller() -> None:
     caller = threading.get_ident()
     assert list(map_together(lambda _: threading.get_ident(), (1, 2), are_local=True)) == [caller, caller]
+
+
+def test_calls_within_threads_start_no_more_threads_than_the_process_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("native_log.prefetch._MOST_WAITING", 2)
+
+    def threads_of_inner_call(_: int) -> set[int]:
+        own = threading.get_ident()
+        return {own, *map_together(lambda _: threading.get_ident(), range(10), are_local=False)}
+
+    found = list(map_together(threads_of_inner_call, range(8), are_local=False))
+    assert [len(threads) for threads in found] == [1] * 8
+    assert threading.get_ident() not in set().union(*found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,12 +12,12 @@ from native_log import LogDir
 from native_log.cli.listing import list_log_dir
 from native_log.cli.transaction_listing import list_transactions
 from native_log.logdir.verification import open_all_copies
+from native_log.storage.remote.object_bucket import ObjectBucket
 from tests.builders.golden import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from typing import Any
 
     from benchmarks.s3_server import S3Server
 
@@ -70,3 +71,20 @@ def test_partitions_are_read_at_the_same_time(
     if not (s3.root / "other").exists():
         (s3.root / "other").symlink_to(DATA)
     work([f"s3://{bucket}/{FIXTURE}" for bucket in ("data", "other")], s3.options, tmp_path)
+
+
+def test_manifests_are_read_at_the_same_time(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier = threading.Barrier(3, timeout=60)
+    read = ObjectBucket.read
+
+    def meet(bucket: ObjectBucket, key: str, *arguments: Any) -> Any:
+        if key.endswith(".rsm-manifest"):
+            barrier.wait()
+        return read(bucket, key, *arguments)
+
+    monkeypatch.setattr(ObjectBucket, "read", meet)
+    folder = "s3://data/golden-tiered/aiven-plain"
+    logs = LogDir(
+        f"{folder}/data", remote=f"{folder}/tier", remote_prefix="tiered/", storage_options=s3.options
+    )
+    assert len(logs.partition("or-ders-0", 0).segments) == 10  # nine of them are in remote storage

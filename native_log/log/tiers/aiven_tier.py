@@ -20,8 +20,9 @@ from native_log.log.tiers.layouts.aiven import (
 )
 from native_log.log.tiers.tier import StoredSegments, only_folder
 from native_log.messages.reading import MessageError
+from native_log.prefetch import look_up_together
 from native_log.segment.segment import LogSegment
-from native_log.storage import Folder, is_directory
+from native_log.storage import LOCAL, Folder, is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,13 +65,18 @@ class AivenTier:
         """
         above, _, begin = prefix.rpartition("/")
         parent = root / above if above else root
+        topics = [
+            topic
+            for topic in sorted(_folders(parent))
+            if topic.startswith(begin) and parse_topic(topic.removeprefix(begin)) is not None
+        ]
+        listed = look_up_together(
+            lambda topic: sorted(_folders(parent / topic)), topics, are_local=root.storage is LOCAL
+        )
         folders: dict[PartitionName, tuple[Folder, ...]] = {}
-        for topic in sorted(_folders(parent)):
-            name = topic.removeprefix(begin)
-            if not topic.startswith(begin) or parse_topic(name) is None:
-                continue
-            for number in sorted(_folders(parent / topic)):
-                partition = parse_partition(name, number)
+        for topic, numbers in listed.items():
+            for number in numbers:
+                partition = parse_partition(topic.removeprefix(begin), number)
                 if partition is not None:
                     folders[partition] = (parent / topic / number,)
         return cls(root, folders, prefix, keys)
@@ -92,13 +98,19 @@ class AivenTier:
         storage = AivenStorage(folder.storage, self.keys)
         logs: dict[tuple[int, str], LogSegment] = {}
         known: list[tuple[int, RemoteSegment]] = []
-        for key, (place, kinds) in sorted(objects.items(), key=lambda each: each[0]):
-            if not {LOG, MANIFEST} <= kinds.keys():
-                continue
+        complete = [key for key, (_, kinds) in sorted(objects.items()) if {LOG, MANIFEST} <= kinds.keys()]
+
+        def read(key: _Key) -> Manifest | KafkaLogError:
             try:
-                manifest = read_manifest(folder.storage, kinds[MANIFEST].path)
+                return read_manifest(folder.storage, objects[key][1][MANIFEST].path)
             except KafkaLogError as error:
-                logger.warning("%s; the segment counts as missing", error)
+                return error
+
+        manifests = look_up_together(read, complete, are_local=folder.storage is LOCAL)
+        for key, manifest in manifests.items():
+            place, kinds = objects[key]
+            if isinstance(manifest, KafkaLogError):
+                logger.warning("%s; the segment counts as missing", manifest)
                 continue
             logs[key] = _segment(Folder(place.path, storage), key, kinds[LOG], manifest)
             if manifest.segment is not None and manifest.segment.key == key:

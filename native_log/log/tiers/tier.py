@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 from native_log.errors import KafkaLogError
 from native_log.log.tiers.by_name import NamedCopy, segments_by_name
 from native_log.log.tiers.layouts import local, pinterest
+from native_log.prefetch import map_together
 from native_log.segment.segment import LogSegment
-from native_log.storage import is_directory
+from native_log.storage import LOCAL, Folder, is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from native_log.log.tiers.layouts.names import ObjectName, PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
-    from native_log.storage import FileEntry, Folder
+    from native_log.storage import FileEntry
 
 _DEEPEST = 6
 """How many folders deep partitions are looked for."""
@@ -159,14 +160,15 @@ def _segment(folder: Folder, start_offset: int, objects: Mapping[str, FileEntry]
     )
 
 
-def _with_objects(
-    folder: Folder, parse_object: Callable[[str], ObjectName | None], depth: int = 0
-) -> Iterator[Folder]:
-    """Yield the folders that contain objects of segments."""
-    entries = folder.list()
-    if any(map(parse_object, entries)):
-        yield folder
-    elif depth < _DEEPEST:
-        for entry in entries.values():
-            if is_directory(entry):
-                yield from _with_objects(folder / entry.name, parse_object, depth + 1)
+def _with_objects(folder: Folder, parse_object: Callable[[str], ObjectName | None]) -> Iterator[Folder]:
+    """Yield the folders that contain objects of segments, level by level."""
+    folders = [folder]
+    for _ in range(_DEEPEST + 1):
+        listed = map_together(Folder.list, folders, are_local=folder.storage is LOCAL)
+        deeper: list[Folder] = []
+        for each, entries in zip(folders, listed, strict=True):
+            if any(map(parse_object, entries)):
+                yield each
+            else:
+                deeper += [each / entry.name for entry in entries.values() if is_directory(entry)]
+        folders = deeper
