@@ -43,6 +43,20 @@ def map_logs(function: Callable[[T], R], logs: Iterable[T], *, are_local: bool) 
     return map_ahead(function, logs, reading_threads(are_local=False))
 
 
+def map_tables(
+    read: Callable[[T], Iterator[R]], logs: Iterable[T], *, at_once: bool
+) -> Iterator[Iterable[R]]:
+    """Yield what `read` yields for each log, in order.
+
+    Args:
+        read: reads a log.
+        logs: the logs.
+        at_once: whether the caller reads them as their results are needed. Otherwise the results of a log are
+            collected, so that several logs can be read at a time.
+    """
+    return map(read, logs) if at_once else map_logs(lambda log: list(read(log)), logs, are_local=False)
+
+
 @contextmanager
 def worker_threads(count: int, name: str, progress: Progress | None = None) -> Iterator[ThreadPoolExecutor]:
     """Provide `count` threads, at least one, that work on partitions until the block ends.

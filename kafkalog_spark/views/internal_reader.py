@@ -6,6 +6,7 @@ All records of a group are in one partition, so the tasks need not exchange anyt
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -27,6 +28,7 @@ from native_log.logdir.internal_tables import (
     offset_retention,
     topic_names,
 )
+from native_log.workers import map_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,11 +46,13 @@ class InternalTask(InputPartition):
     """The logs that one task shows, and how.
 
     Attributes:
+        are_local: whether all files of the logs are on local disks.
         formatted: a log directory to show in which no broker has started yet.
     """
 
     logs: tuple[LogSource, ...]
     scan: InternalScan
+    are_local: bool
     formatted: Folder | None = None
 
 
@@ -81,13 +85,15 @@ class InternalViewReader(DataSourceReader):
         )
         formatted = formatted_directory(log_dir) if shows_formatted else None
         if formatted is not None:
-            return [InternalTask((), scan, formatted)]
+            return [InternalTask((), scan, log_dir.is_local, formatted)]
         tasks = pack(
             internal_logs(log_dir, self._view.topic),
             lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments),
             PACK_BYTES,
         )
-        return [InternalTask(tuple(log.state.source for log in task), scan) for task in tasks]
+        return [
+            InternalTask(tuple(log.state.source for log in task), scan, log_dir.is_local) for task in tasks
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # If there is nothing to read, Spark runs one task with a partition that is not an InternalTask.
@@ -100,6 +106,11 @@ class InternalViewReader(DataSourceReader):
     def _batches(self, task: InternalTask) -> Iterator[pa.RecordBatch]:
         if task.formatted is not None and self._view.formatted_batches is not None:
             yield from self._view.formatted_batches(task.formatted)
-        for source in task.logs:
+
+        def read(source: LogSource) -> Iterator[pa.RecordBatch]:
             with visibility_check(source.path):
                 yield from self._view.batches(PartitionLog(source.open()), task.scan)
+
+        # If there are several logs, their files together have at most PACK_BYTES.
+        at_once = task.are_local or len(task.logs) == 1
+        yield from chain.from_iterable(map_tables(read, task.logs, at_once=at_once))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,11 @@ from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from kafkalog_spark.views.schemas import POLICY_COLUMNS
 from native_log.log import PartitionLog
-from native_log.log.reading.small_parts import THREADS
-from native_log.prefetch import look_up_together, map_ahead
+from native_log.prefetch import look_up_together
+from native_log.workers import map_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -90,27 +91,21 @@ class ViewReader(DataSourceReader):
         if not isinstance(partition, ViewTask):
             return
         columns, filter = self._projection.columns, self._where.in_task()
-        rows = chain.from_iterable(self._tables(partition, self._columns(filter)))
+        read = partial(self._rows, columns=self._columns(filter))
+        # If there are several logs, their files together have at most PACK_BYTES.
+        at_once = partition.are_local or len(partition.logs) == 1
+        rows = chain.from_iterable(map_tables(read, partition.logs, at_once=at_once))
         batches = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in rows)
         yield from map(self._projection.apply, merge_small_batches(batches) if columns else batches)
-
-    def _tables(self, task: ViewTask, columns: tuple[str, ...]) -> Iterator[Iterable[pa.RecordBatch]]:
-        """Yield the rows of each log. Several logs that are not local are read at the same time.
-
-        All their files together have at most PACK_BYTES.
-        """
-        if task.are_local or len(task.logs) == 1:
-            return (self._rows(*log, columns) for log in task.logs)
-        return map_ahead(lambda log: list(self._rows(*log, columns)), task.logs, THREADS)
 
     def _columns(self, filter: RecordFilter | None) -> tuple[str, ...]:
         """Return the columns that are needed."""
         return (*self._projection.columns, *(() if filter is None else filter.columns))
 
     def _rows(
-        self, source: LogSource, facts: TopicFacts | None, columns: tuple[str, ...]
+        self, log: tuple[LogSource, TopicFacts | None], columns: tuple[str, ...]
     ) -> Iterator[pa.RecordBatch]:
-        options = self._options
+        options, (source, facts) = self._options, log
         with visibility_check(source.path):
             scan = PartitionScan(
                 PartitionLog(source.open()),

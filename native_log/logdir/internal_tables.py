@@ -18,7 +18,7 @@ from native_log.checkpoints.names import (
 from native_log.errors import KafkaLogError
 from native_log.prefetch import look_up_together
 from native_log.system import current_ms
-from native_log.workers import map_logs
+from native_log.workers import map_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -249,27 +249,8 @@ class InternalTables(ABC):
         import pyarrow as pa
 
         logs = internal_logs(self, topic)
-        tables = tables_of(logs, batches, at_once=is_large or self.is_local)
+        tables = map_tables(batches, logs, at_once=is_large or self.is_local)
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(tables))
-
-
-def tables_of(
-    logs: Iterable[PartitionLog],
-    batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]],
-    *,
-    at_once: bool,
-) -> Iterator[Iterable[pa.RecordBatch]]:
-    """Yield the table of each log.
-
-    Args:
-        logs: partitions of an internal topic.
-        batches: returns the table of a log.
-        at_once: whether rows are needed as soon as they are read. Otherwise those of a log are collected, so
-            that several logs can be read at a time.
-    """
-    if at_once:
-        return map(batches, logs)
-    return map_logs(lambda log: list(batches(log)), logs, are_local=False)
 
 
 def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[str, int], int]:
