@@ -36,7 +36,6 @@ CONNECTIONS = RANGES_AHEAD  # as kafkalog uses for one file
 RANGE_BYTES = MAX_RANGE_BYTES
 LATENCY_SECONDS, BYTES_PER_SECOND = 0.03, 80e6
 KEY = "logs/t-0/00000000000000000000.log"
-PARTITIONS, SEGMENTS = 10_000, 10
 _ROWS = 100_000
 
 
@@ -52,10 +51,6 @@ def main() -> None:
             server.port, latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND
         ) as slow:
             compare("S3, 30 ms, 80 MB/s for each connection", slow.endpoint, server.options, folder)
-        write_partitions(server.root / "bench" / "many")
-        with HttpProxy(server.port, latency_seconds=LATENCY_SECONDS) as distant:
-            print("\n| Work | Requests | Seconds |\n|---|--:|--:|")
-            compare_plans(distant, server.options)
         with HttpProxy(server.port) as proxy:
             print("\n| Work | Requests | KB |\n|---|--:|--:|")
             count_requests(proxy, server.options)
@@ -73,45 +68,6 @@ def write_log(folder: Path) -> None:
         times = pa.array(np.arange(first, first + _ROWS) + 1_700_000_000_000, pa.timestamp("ms", "UTC"))
         log.append(pa.table({"key": keys, "value": values, "timestamp": times}))
     logs.close()
-
-
-def write_partitions(folder: Path) -> None:
-    """Write one partition of ten small segments, and link its files as many others."""
-    logs = LogDir.create(folder)
-    logs.create_topic("t")
-    log = logs.partition("t", 0, config={"segment.bytes": 12_000})
-    values = pa.array([bytes(100)] * 100, pa.binary())
-    for _ in range(SEGMENTS):
-        log.append(pa.table({"value": values}))
-    logs.close()
-    for number in range(1, PARTITIONS):
-        shutil.copytree(folder / "t-0", folder / f"t-{number}", copy_function=os.link)
-
-
-def compare_plans(distant: HttpProxy, options: dict[str, str]) -> None:
-    """Print what it takes to list all objects one after the other, and to plan and to open all logs."""
-    given = {**options, "aws_endpoint": distant.endpoint}
-
-    def log_dir() -> LogDir:
-        return LogDir("s3://bench/many", storage_options=given)
-
-    def keys(logs: LogDir) -> list[tuple[str, int]]:
-        return [directory.key for directory in logs.partitions()]
-
-    objects = f"{PARTITIONS} partitions with {SEGMENTS} segments"
-    work: dict[str, Callable[[], object]] = {
-        f"list the objects of {objects}, recursively": lambda: list(
-            obstore.list(store_of(distant.endpoint), "many/")
-        ),
-        "plan a complete read of them": lambda: (logs := log_dir()).unbounded_ranges(keys(logs)),
-        "open the logs": lambda: (logs := log_dir()).open_logs(keys(logs)),
-    }
-    for name, run in work.items():
-        distant.reset()
-        started = time.perf_counter()
-        run()
-        seconds = time.perf_counter() - started
-        print(f"| {name} | {len(distant.traffic.requests)} | {seconds:.1f} |")
 
 
 def compare(where: str, endpoint: str | None, options: dict[str, str], folder: Path) -> None:

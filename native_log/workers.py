@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.prefetch import map_ahead
@@ -18,43 +19,41 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_REMOTE_READERS = 8
-"""How many logs that are not on a local disk are read at a time, at least: threads mostly wait for answers.
-Each may need 64 MiB."""
+_READER_BYTES = 52 << 20
+"""How much memory a thread needs to read a large log that is not on a local disk."""
+_LEAST_READERS, _MOST_READERS = 8, 64
 
 
-def reading_threads(*, are_local: bool) -> int:
-    """Return how many logs to read at a time: one for each core, but at least 8 if they are not local.
+def waiting_readers(sizes: Iterable[float]) -> int:
+    """Return how many logs that are not on local disks to read at a time.
+
+    Threads mostly wait for answers: many of them read small logs, and as many large ones as there are cores,
+    but at least 8. They need at most 416 MiB, unless there are more cores.
 
     Args:
-        are_local: whether all of them are on local disks.
+        sizes: the sizes of the logs in bytes.
     """
-    cores = available_cores()
-    return cores if are_local else max(cores, _REMOTE_READERS)
+    needs = sorted((min(size, _READER_BYTES) for size in sizes), reverse=True)[:_MOST_READERS]
+    fitting = sum(total <= _LEAST_READERS * _READER_BYTES for total in accumulate(needs))
+    return max(available_cores(), _LEAST_READERS, fitting)
 
 
-def map_logs(function: Callable[[T], R], logs: Iterable[T], *, are_local: bool) -> Iterator[R]:
+def map_logs(function: Callable[[T], R], logs: Iterable[T], readers: int | None) -> Iterator[R]:
     """Yield the result of `function`, which may read a whole log, for each log, in order.
 
-    The caller reads local logs one after the other, as their results are needed. Several threads read others.
+    Args:
+        function: reads a log.
+        logs: the logs.
+        readers: how many threads read them; None: the caller does, as results are needed.
     """
-    if are_local:
-        return map(function, logs)
-    return map_ahead(function, logs, reading_threads(are_local=False))
+    return map(function, logs) if readers is None else map_ahead(function, logs, readers)
 
 
 def map_tables(
-    read: Callable[[T], Iterator[R]], logs: Iterable[T], *, at_once: bool
+    read: Callable[[T], Iterator[R]], logs: Iterable[T], readers: int | None
 ) -> Iterator[Iterable[R]]:
-    """Yield what `read` yields for each log, in order.
-
-    Args:
-        read: reads a log.
-        logs: the logs.
-        at_once: whether the caller reads them as their results are needed. Otherwise the results of a log are
-            collected, so that several logs can be read at a time.
-    """
-    return map(read, logs) if at_once else map_logs(lambda log: list(read(log)), logs, are_local=False)
+    """Yield what `read` yields for each log, in order: see `map_logs`. Threads collect it for each log."""
+    return map(read, logs) if readers is None else map_ahead(lambda log: list(read(log)), logs, readers)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
 from kafkalog_spark.views.reader import reject_limits
 from native_log.internal_topics.tables import read_options_of
 from native_log.log import PartitionLog
+from native_log.log.reading.small_parts import THREADS
 from native_log.logdir.internal_tables import (
     end_offsets,
     formatted_directory,
@@ -112,5 +113,5 @@ class InternalViewReader(DataSourceReader):
                 yield from self._view.batches(PartitionLog(source.open()), task.scan)
 
         # If there are several logs, their files together have at most PACK_BYTES.
-        at_once = task.are_local or len(task.logs) == 1
-        yield from chain.from_iterable(map_tables(read, task.logs, at_once=at_once))
+        readers = None if task.are_local or len(task.logs) == 1 else THREADS
+        yield from chain.from_iterable(map_tables(read, task.logs, readers))

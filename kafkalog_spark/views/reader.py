@@ -20,6 +20,7 @@ from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from kafkalog_spark.views.schemas import POLICY_COLUMNS
 from native_log.log import PartitionLog
+from native_log.log.reading.small_parts import THREADS
 from native_log.prefetch import look_up_together
 from native_log.workers import map_tables
 
@@ -93,8 +94,8 @@ class ViewReader(DataSourceReader):
         columns, filter = self._projection.columns, self._where.in_task()
         read = partial(self._rows, columns=self._columns(filter))
         # If there are several logs, their files together have at most PACK_BYTES.
-        at_once = partition.are_local or len(partition.logs) == 1
-        rows = chain.from_iterable(map_tables(read, partition.logs, at_once=at_once))
+        readers = None if partition.are_local or len(partition.logs) == 1 else THREADS
+        rows = chain.from_iterable(map_tables(read, partition.logs, readers))
         batches = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in rows)
         yield from map(self._projection.apply, merge_small_batches(batches) if columns else batches)
 

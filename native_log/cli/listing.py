@@ -134,10 +134,13 @@ def list_log_dir(
     rows: list[PartitionRow] = []
     failed: list[int] = []
     list_copies = partial(_list_copies, log_dir, counts=counts)
-    in_threads = map_logs if counts else map_together
+    if counts:
+        listed = map_logs(list_copies, partitions, log_dir.waiting_readers(partitions))
+    else:
+        listed = map_together(list_copies, partitions, are_local=log_dir.is_local)
     shown = counts or len(partitions) >= _MANY_PARTITIONS
     with show_progress("opening partitions", len(partitions), shown=shown) as advance:
-        for found, errors in in_threads(list_copies, partitions, are_local=log_dir.is_local):
+        for found, errors in listed:
             rows += found
             for error in errors:
                 print_error(error)

@@ -116,7 +116,7 @@ def list_transactions(
         except (KafkaLogError, OSError) as error:
             return error
 
-    examined = map_logs(examine, partitions, are_local=log_dir.is_local)
+    examined = map_logs(examine, partitions, log_dir.waiting_readers(partitions))
     with report_progress("examining") as report:
         for done, (partition, result) in enumerate(zip(partitions, examined, strict=True), 1):
             if isinstance(result, Exception):

@@ -30,8 +30,8 @@ from native_log.logdir.maintenance import decide_policies, open_for_maintenance,
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.system import current_ms
-from native_log.workers import reading_threads, worker_threads
+from native_log.system import available_cores, current_ms
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os
@@ -113,7 +113,8 @@ def compact(
         to_compact = selected.to_compact
         settings = LogConfig.parse(request.config)
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
-        max_threads = settings.log_cleaner_threads or reading_threads(are_local=log_dir.is_local)
+        readers = log_dir.waiting_readers(directory for directory, _ in to_compact)
+        max_threads = settings.log_cleaner_threads or readers or available_cores()
         threads = max(1, min(max_threads, len(to_compact), buffer_bytes // _MIN_MAP_BYTES))
         run = _CompactionRun(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
         checkpoints = CleanerCheckpoints()

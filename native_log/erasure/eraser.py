@@ -28,7 +28,8 @@ from native_log.logdir.selection import filter_partitions
 from native_log.outcomes import as_planned
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.workers import reading_threads, worker_threads
+from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     import os
@@ -109,7 +110,7 @@ def erase(
     with open_for_maintenance(path, dry_run, allow_empty=True, storage_options=storage_options) as log_dir:
         selected = _select(log_dir, selection)
         progress = Progress(on_progress, len(selected))
-        threads = min(reading_threads(are_local=log_dir.is_local), len(selected))
+        threads = min(log_dir.waiting_readers(selected) or available_cores(), len(selected))
         with worker_threads(threads, "erase", progress) as pool:
             reports = list(pool.map(partial(_erase_partition, log_dir, run, progress), selected))
         copies = _copies(find_possible_copies(log_dir, selected, selection))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,9 @@ from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.policies import Gaps
-from native_log.prefetch import map_ahead
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
-from native_log.workers import reading_threads
+from native_log.workers import map_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -127,10 +127,10 @@ def diff(
 
 def _compare_all(log_dir: LogDir, partitions: Sequence[PartitionDir]) -> Iterator[Iterable[dict[str, Any]]]:
     """Yield the differences of each partition. Several partitions at URLs are read at a time."""
-    if log_dir.is_local:
-        return (compare_partition(log_dir, partition) for partition in partitions)
-    threads = max(1, reading_threads(are_local=False) // len(log_dir.directories))
-    return map_ahead(lambda partition: list(compare_partition(log_dir, partition)), partitions, threads)
+    readers = log_dir.waiting_readers(partitions)
+    if readers is not None:  # each of them reads all copies of a partition at a time
+        readers = max(1, readers // len(log_dir.directories))
+    return map_tables(partial(compare_partition, log_dir), partitions, readers)
 
 
 def compare_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from native_log.checkpoints.names import (
 from native_log.errors import KafkaLogError
 from native_log.prefetch import look_up_together
 from native_log.system import current_ms
-from native_log.workers import map_tables
+from native_log.workers import map_tables, waiting_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -249,7 +249,9 @@ class InternalTables(ABC):
         import pyarrow as pa
 
         logs = internal_logs(self, topic)
-        tables = map_tables(batches, logs, at_once=is_large or self.is_local)
+        collects = not (is_large or self.is_local)
+        readers = waiting_readers(log.size_bytes for log in logs) if collects else None
+        tables = map_tables(batches, logs, readers)
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(tables))
 
 

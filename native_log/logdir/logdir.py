@@ -40,6 +40,7 @@ from native_log.logdir.wildcards import expand_wildcards
 from native_log.prefetch import look_up_together, map_together
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 from native_log.storage import Storages
+from native_log.workers import waiting_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -318,6 +319,17 @@ class LogDir(InternalTables):
     def is_local(self) -> bool:
         """Whether all files are on local disks. Segments in remote storage count as being elsewhere."""
         return self._are_paths_local and self._remote is None
+
+    def waiting_readers(self, directories: Iterable[PartitionDir]) -> int | None:
+        """Return how many threads should read whole logs at a time, because they wait for a bucket.
+
+        Args:
+            directories: the partitions to read, which are listed if they are at URLs.
+
+        Returns:
+            None if all files are on local disks.
+        """
+        return None if self.is_local else waiting_readers(self._logs.sizes(directories))
 
     @property
     def ignored(self) -> tuple[PartitionDir, ...]:

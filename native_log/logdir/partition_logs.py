@@ -6,6 +6,7 @@ import logging
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
@@ -20,7 +21,7 @@ from native_log.logdir.catalog import open_copy_of
 from native_log.logdir.followed_logdir import follow_partition
 from native_log.logdir.known_topics import gaps_of
 from native_log.logdir.listing_ahead import listed_ahead
-from native_log.prefetch import look_up_together
+from native_log.prefetch import look_up_together, map_together
 from native_log.storage import LOCAL
 from native_log.system import no_garbage_collection
 
@@ -160,6 +161,21 @@ class PartitionLogs:
                     ranges[directory.key] = found
         return {directory.key: ranges[directory.key] for directory in wanted if directory.key in ranges}
 
+    def sizes(self, directories: Iterable[PartitionDir]) -> Iterator[float]:
+        """Yield the sizes of logs in bytes. Those that are not known without opening the log are infinite."""
+
+        def size_bytes(directory: PartitionDir) -> float:
+            if self._remote is not None and self._remote.has(directory):
+                return inf
+            try:
+                entries = directory.folder.list()
+            except OSError:  # a reader reports it
+                return 0
+            return sum(entry.stat().st_size for name, entry in entries.items() if name.endswith(".log"))
+
+        for group in listed_ahead(directories):
+            yield from map_together(size_bytes, group, are_local=self._is_local)
+
     def try_to_open(self, directory: PartitionDir) -> LogState | None:
         """Open the log in one directory, without remote segments; None if it cannot be opened."""
         return open_copy_of(directory, self.checkpoints(directory), self._options.max_batch_bytes)
@@ -200,7 +216,7 @@ class PartitionLogs:
         source = self._source(directory)
         log = PartitionLog(source.open(listed), settings)
         state = self._state(directory)
-        if state.unfinished is None and state.folder.has(WRITE_INTENT):
+        if state.storage is LOCAL and state.unfinished is None and state.folder.has(WRITE_INTENT):
             # A commit began after the state was read: the log may contain only a part of the write.
             self._states[state.path] = replace(state, unfinished=WriteIntent.read(state.folder))
             source = self._source(directory)

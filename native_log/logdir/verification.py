@@ -18,7 +18,8 @@ from native_log.logdir.selection import PartitionSelection
 from native_log.policies import explain_gaps
 from native_log.progress import Progress
 from native_log.sizes import format_count
-from native_log.workers import reading_threads, worker_threads
+from native_log.system import available_cores
+from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -99,7 +100,7 @@ def verify(
         exclude_topics: do not check these.
         include_deleted, high_watermark, storage_options, remote: see LogDir.
         threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
-            CPU, but at least 8 at URLs.
+            CPU, but at least 8 at URLs, and up to 64 small ones.
 
     Returns:
         A table of PROBLEM_SCHEMA, without rows if nothing is wrong.
@@ -174,9 +175,9 @@ def verify_partitions(
         partitions: some of its partition directories: see LogDir.all_copies.
         on_progress: called with (steps done, total steps), from any thread.
         threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
-            CPU, but at least 8 at URLs.
+            CPU, but at least 8 at URLs, and up to 64 small ones.
     """
-    threads = threads or reading_threads(are_local=log_dir.is_local)
+    threads = threads or log_dir.waiting_readers(partitions) or available_cores()
     progress = Progress(on_progress, len(partitions))
     doubtful: dict[Path, GapCount] = {}
     check = partial(_check_partition, log_dir, progress, max(1, threads // max(1, len(partitions))), doubtful)

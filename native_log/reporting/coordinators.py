@@ -16,7 +16,7 @@ from native_log.logdir.internal_tables import (
 )
 from native_log.reporting.figures import CoordinatorFigures, GroupFigures, TransactionalId
 from native_log.sizes import format_size
-from native_log.workers import map_tables
+from native_log.workers import map_tables, waiting_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -143,7 +143,8 @@ class _Reading:
         self, logs: Sequence[PartitionLog], batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]]
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table that can be decoded."""
-        for log, table in zip(logs, map_tables(batches, logs, at_once=self._log_dir.is_local), strict=True):
+        readers = None if self._log_dir.is_local else waiting_readers(log.size_bytes for log in logs)
+        for log, table in zip(logs, map_tables(batches, logs, readers), strict=True):
             for batch in table:
                 yield from self._decoded_rows(log, batch)
 

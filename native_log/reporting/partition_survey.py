@@ -11,7 +11,7 @@ from native_log.prefetch import map_ahead, map_together
 from native_log.reporting.figures import Failure
 from native_log.reporting.partitions import describe_partition
 from native_log.reporting.samples import SamplePlace
-from native_log.workers import reading_threads
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +92,7 @@ def survey_partitions(
     openers = log_dir.openers(directory.key for directory in partitions)
     work = zip(partitions, topics, openers, strict=True)
     if limits is None:
-        results = map_ahead(survey, work, reading_threads(are_local=log_dir.is_local))
+        results = map_ahead(survey, work, log_dir.waiting_readers(partitions) or available_cores())
     else:
         # Reading a few batches of a local log is mostly Python's work, for which threads wait for each other.
         results = map_together(survey, work, are_local=log_dir.is_local)

@@ -26,7 +26,8 @@ from native_log.progress import Progress
 from native_log.restoring.copying import CopiedLog, copy_log
 from native_log.restoring.destination import Destination
 from native_log.restoring.requested_range import requested_span
-from native_log.workers import reading_threads, worker_threads
+from native_log.system import available_cores
+from native_log.workers import waiting_readers, worker_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,7 +91,7 @@ def restore(
         exclude_topics: topics to leave out.
         dry_run: change nothing, and report what would be restored.
         threads: the number of partitions to copy at a time; None: one for each CPU, but at least 8 if the
-            source is not on local disks.
+            source is not on local disks, and up to 64 of small ones.
         on_progress: called with (steps done, total steps), from any thread.
         log_dir: the keyword arguments of LogDir for the source.
 
@@ -125,7 +126,10 @@ def restore(
             return as_planned(report, "status", ("restored",))
         _check_space(destination, sum(each.size_bytes for each in ranges.values()))
         with destination.building(_request(source, topics, start, end, log_dir)):
-            count = threads or min(reading_threads(are_local=logs.is_local), len(ranges))
+            sizes = [each.size_bytes for each in ranges.values()]
+            count = threads or min(
+                available_cores() if logs.is_local else waiting_readers(sizes), len(ranges)
+            )
             copied = _copy_all(destination, opened, ranges, ids, count, on_progress)
             properties = next((d.meta_properties for d in logs.directories if d.meta_properties), None)
             destination.install(

@@ -89,7 +89,7 @@ def retain(
 
         plans: list[RetentionPlan] = []
         work = zip(selected, decided, strict=True)
-        for planned in map_logs(plan, work, are_local=log_dir.is_local):
+        for planned in map_logs(plan, work, log_dir.waiting_readers(selected)):
             plans.append(planned)
             if on_progress is not None:
                 on_progress(len(plans), len(selected))

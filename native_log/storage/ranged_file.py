@@ -204,6 +204,8 @@ class RangedFile(AnonymousFile):
     def _fetch_ahead(self, position: int) -> None:
         """Begin to fetch what follows, more with each load."""
         start = self._ahead[-1][0].end_position if self._ahead else self._known_until(position)
+        while not self._ahead and start < self._limit and self._recall(start):
+            start = self._known_until(start)
         while start < self._limit and self._has_room():
             start = self._submit(start, min(self._limit, start + self._step))
 

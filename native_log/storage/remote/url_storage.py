@@ -36,7 +36,7 @@ _LISTED_FOLDERS = 256
 """How many folders a storage remembers. Opening a log looks at its folder and at the one above, and many logs
 are opened at a time."""
 
-_KEPT_BYTES = 16 << 20
+_KEPT_BYTES = 32 << 20
 """How many bytes of indexes, and of batches around an offset, a storage remembers. 64 logs are opened at a
 time."""
 
