@@ -251,12 +251,11 @@ class LiveLogDir:
 
     def _read_files(self, keys: Sequence[PartitionKey]) -> list[PartitionKey]:
         """Read what is new in logs. Return those that may have changed, and forget removed ones."""
+        read = self._reader_of(keys)
         changed, removed = [], set()
-        copies = {copy.partition: copy for key in keys for copy in self._logs[key].copies}
-        has_changed = dict(self._map_listed(lambda directory: copies[directory].read_files(), copies))
         for key in keys:
             opened = self._logs[key]
-            changes = [has_changed[copy.partition] for copy in opened.copies]
+            changes = list(map(read, opened.copies))
             opened.copies = [
                 copy for copy, change in zip(opened.copies, changes, strict=True) if change is not None
             ]
@@ -271,6 +270,14 @@ class LiveLogDir:
             self._copies = {key: self._copies[key] for key in left}
             self._logs = {key: log for key, log in self._logs.items() if key not in removed}
         return changed
+
+    def _reader_of(self, keys: Iterable[PartitionKey]) -> Callable[[_OpenCopy], bool | None]:
+        """Return what reads the files of a copy. Those of copies at URLs are read now, many at a time."""
+        if self._is_local:
+            return _OpenCopy.read_files
+        copies = {copy.partition: copy for key in keys for copy in self._logs[key].copies}
+        has_changed = dict(self._map_listed(lambda directory: copies[directory].read_files(), copies))
+        return lambda copy: has_changed[copy.partition]
 
     def _publish(self, opened: _OpenLog) -> LogChange:
         changes = []
