@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from kafkalog_spark import compact, retain, storage_options
+from kafkalog_spark import compact, map_in_arrow, retain, storage_options
 from tests.builders.copies import batches, damage, write_copy
 from tests.builders.golden import GOLDEN, golden
 
@@ -181,3 +182,13 @@ def test_a_table_does_not_store_credentials(spark: SparkSession, s3: S3Server) -
     texts = ", ".join(f"'{name}' '{value}'" for name, value in names.items())
     with pytest.raises(PySparkException, match="credentials are not stored in tables"):
         spark.sql(f"CREATE TABLE remote_broker USING kafkalog OPTIONS ({texts})")
+
+
+def test_tasks_of_all_readers_get_the_credentials(spark: SparkSession, s3: S3Server) -> None:
+    def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"rows": pa.array([sum(batch.num_rows for batch in batches)])})
+
+    whole = load(spark, hadoop_options(s3), BROKER).count()
+    assert load(spark, hadoop_options(s3), BROKER, where="offset >= 0").count() == whole
+    mapped = map_in_arrow(spark, f"s3a://data/{BROKER}", count_rows, "rows bigint", **hadoop_options(s3))
+    assert sum(row.rows for row in mapped.collect()) == whole
