@@ -68,6 +68,11 @@ _AZURE = {
     "sas.fixed.token": "azure_storage_sas_key",
     "sas": "azure_storage_sas_key",
 }
+_GOOGLE_PROXY = {
+    "fs.gs.proxy.address": "proxy_host",  # with its port
+    "fs.gs.proxy.username": "proxy_username",
+    "fs.gs.proxy.password": "proxy_password",
+}
 _GOOGLE_KEY_FILES = (
     "google.cloud.auth.service.account.json.keyfile",
     "fs.gs.auth.service.account.json.keyfile",
@@ -82,6 +87,7 @@ _OF_BUCKET = re.compile(rf"fs\.s3a\.bucket\.(.+)\.({_S3A_NAMES})")
 _SECRET = re.compile(
     r"fs\.s3a\.(bucket\..+\.)?(access|secret|encryption|server-side-encryption)\.key"
     r"|fs\.s3a\.(bucket\..+\.)?(session\.token|proxy\.password)"
+    r"|fs\.gs\.proxy\.password"
     r"|fs\.azure\..*(account\.key|client\.secret|sas)\b.*"
     r"|(aws_|azure_|google_).*(key|secret|token|sas|password)(_id|_base64)?"
     r"|(aws_|azure_|google_)?proxy_url"
@@ -132,6 +138,8 @@ def parse_storage_options(options: Mapping[str, str]) -> dict[str, str]:
             parsed |= _azure(lower.removeprefix("fs.azure."), value)
         elif lower in _GOOGLE_KEY_FILES:
             parsed["google_service_account"] = value
+        elif lower in _GOOGLE_PROXY:
+            parsed[_GOOGLE_PROXY[lower]] = value
     return _with_proxies(_with_regions(_with_schemes(parsed, options)))
 
 
@@ -218,6 +226,9 @@ def _with_proxies(parsed: dict[str, str]) -> dict[str, str]:
         )
         if host:
             login = f"{quote(username, safe='')}:{quote(password, safe='')}@" if username else ""
-            port = port or ("80" if "allow_http" in options else "443")  # as Hadoop's client
-            options[f"{scope}proxy_url"] = f"{scheme or 'http'}://{login}{host}:{port}"
+            if ":" not in host:
+                host += ":" + (
+                    port or ("80" if "allow_http" in options else "443")
+                )  # as Hadoop's client of S3
+            options[f"{scope}proxy_url"] = f"{scheme or 'http'}://{login}{host}"
     return options

@@ -55,6 +55,8 @@ def test_proxies() -> None:
     assert values(options, "s3a://a.b/x") == {"proxy_url": "https://me%40home:se%2Fcret@other:3128"}
     assert parse_storage_options({"fs.s3a.proxy.host": "p"}) == {"proxy_url": "http://p:443"}
     assert parse_storage_options({"fs.s3a.proxy.port": "80"}) == {}
+    google = {"fs.gs.proxy.address": "proxy:3128", "fs.gs.proxy.username": "me", "fs.gs.proxy.password": "x"}
+    assert parse_storage_options(google) == {"proxy_url": "http://me:x@proxy:3128"}
     assert parse_storage_options({"aws_proxy_host": "p"}) == {"aws_proxy_host": "p"}  # an unknown option
     assert parse_storage_options({"proxy_url": "http://p:1", "timeout": "5s"}) == {
         "proxy_url": "http://p:1",
@@ -194,6 +196,8 @@ def test_google_and_names_of_polars() -> None:
         ("fs.s3a.proxy.password", True),
         ("fs.s3a.bucket.logs.proxy.password", True),
         ("fs.s3a.proxy.host", False),
+        ("fs.gs.proxy.password", True),
+        ("fs.gs.proxy.address", False),
         ("proxy_url", True),
         ("azure_storage_sas_key", True),
         ("google_service_account_key", True),
