@@ -14,10 +14,14 @@ from native_log.errors import CorruptRecordError, KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
-from native_log.storage import path_of
+from native_log.prefetch import map_together
+from native_log.storage import LOCAL, path_of
+from native_log.workers import map_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from native_log.internal_topics.remote_segments import RemoteSegments
     from native_log.log.tiers.remote_segment import RemotePartition
@@ -28,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 _reading = threading.Lock()
 """Held while metadata is read, so that only one of the threads that open logs reads it."""
+
+_COLLECTED_BYTES = 64 << 20
+"""Up to this size, all metadata in a bucket is read at the same time."""
 
 _METADATA_DIRECTORY = re.compile(rf"{REMOTE_LOG_METADATA_TOPIC}-[0-9]+")
 
@@ -97,22 +104,33 @@ def _segments_in(directories: Iterable[Folder]) -> RemoteSegments:
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
     segments = RemoteSegments()
-    for log in _longest_copies(directories):
+    logs = _longest_copies(list(directories))
+    are_small = sum(log.size_bytes for log in logs) <= _COLLECTED_BYTES
+    is_local = all(log.state.source.folder.storage is LOCAL for log in logs)
+    tables = map_tables(_read, logs, None if is_local or not are_small else len(logs))
+    for log, batches in zip(logs, tables, strict=True):
         with _warns_of_unreadable_metadata():
-            _apply_all(segments, log)
+            _apply_all(segments, log, batches)
     return segments
 
 
-def _longest_copies(directories: Iterable[Folder]) -> list[PartitionLog]:
+def _longest_copies(directories: Sequence[Folder]) -> list[PartitionLog]:
     """Return the partitions of __remote_log_metadata; of each, the longest copy."""
-    longest: dict[int, PartitionLog] = {}
-    for directory in directories:
+
+    def open_log(directory: Folder) -> PartitionLog | None:
         with _warns_of_unreadable_metadata():
             source = DirectorySource.at(directory.path, storage=directory.storage)
-            log = PartitionLog(source.open())
-            other = longest.get(log.partition)
-            if other is None or log.log_end_offset > other.log_end_offset:
-                longest[log.partition] = log
+            return PartitionLog(source.open())
+        return None
+
+    longest: dict[int, PartitionLog] = {}
+    is_local = all(directory.storage is LOCAL for directory in directories)
+    for log in map_together(open_log, directories, are_local=is_local):
+        if log is None:
+            continue
+        other = longest.get(log.partition)
+        if other is None or log.log_end_offset > other.log_end_offset:
+            longest[log.partition] = log
     return list(longest.values())
 
 
@@ -143,14 +161,28 @@ def _metadata_directories(log_dir: Folder) -> list[Folder]:
     return [log_dir / name for name in sorted(names) if _METADATA_DIRECTORY.fullmatch(name)]
 
 
-def _apply_all(segments: RemoteSegments, log: PartitionLog) -> None:
-    """Apply all records of a partition of __remote_log_metadata, up to the log end.
+def _read(log: PartitionLog) -> Iterator[pa.RecordBatch | KafkaLogError | OSError]:
+    """Yield all records of a partition of __remote_log_metadata, and the error that ends it, if any."""
+    try:
+        yield from log.range().read(["offset", "value"])
+    except (KafkaLogError, OSError) as error:
+        yield error
+
+
+def _apply_all(
+    segments: RemoteSegments,
+    log: PartitionLog,
+    batches: Iterable[pa.RecordBatch | KafkaLogError | OSError],
+) -> None:
+    """Apply the records of a partition of __remote_log_metadata.
 
     Raises:
         CorruptRecordError: the log is damaged, or a newer Kafka wrote it.
         KafkaLogError, OSError: the log cannot be read.
     """
-    for batch in log.range().read(["offset", "value"]):
+    for batch in batches:
+        if isinstance(batch, Exception):
+            raise batch
         for offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             try:
                 segments.apply(value or b"")
