@@ -54,6 +54,7 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> I
     """
     pool = ThreadPoolExecutor(threads, "kafkalog-ahead")
     results: deque[Future[R]] = deque()
+    waits = True
     try:
         for item in items:
             results.append(pool.submit(function, item))
@@ -61,8 +62,11 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> I
                 yield results.popleft().result()
         while results:
             yield results.popleft().result()
+    except KeyboardInterrupt:
+        waits = False  # the answer of a slow store may take long
+        raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(waits, cancel_futures=True)
 
 
 def map_together(function: Callable[[T], R], items: Iterable[T], *, are_local: bool) -> Iterator[R]:

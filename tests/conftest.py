@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,3 +95,11 @@ def golden_copy(tmp_path: Path) -> Any:
         return Path(shutil.copytree(GOLDEN / fixture / "data", tmp_path / "data"))
 
     return copy
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let child processes receive SIGINT. A shell's background job ignores it, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from native_log.cli.standard_streams import open_closed_streams
 from native_log.cli.termination import terminable
@@ -14,6 +17,7 @@ def main() -> None:
     open_closed_streams()
     try:
         from native_log.cli.app import kafkalog
+        from native_log.cli.runner import INTERRUPTED
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
@@ -25,7 +29,19 @@ def main() -> None:
     try:
         with terminable():
             kafkalog.main(prog_name="kafkalog")
+    except SystemExit as exit:
+        if exit.code == INTERRUPTED:
+            _end_at_once(INTERRUPTED)
+        raise
     finally:
         # The work is done, or was interrupted already. Ctrl-C during the exit of the interpreter would print
         # a KeyboardInterrupt of Python's own code.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """End the process. Otherwise Python waits for all threads, and so for the answers of a slow store."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # a closed pipe
+            stream.flush()
+    os._exit(code)

@@ -15,7 +15,6 @@ from native_log import LogDir
 from native_log.cli.app import kafkalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -39,14 +38,6 @@ def cat(root: Path, *arguments: str, expect: int = 0) -> list[str]:
     result = CliRunner().invoke(kafkalog, ["cat", str(root), "-f", "%t-%p %o %s\\n", "--follow", *arguments])
     assert result.exit_code == expect, result.output
     return result.stdout.splitlines()
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let child processes receive SIGINT. A shell's background job ignores it, and so do its children."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
