@@ -34,3 +34,7 @@ class lazy_property(Generic[R]):  # noqa: N801 (a decorator)
             return self
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
+
+    def forget(self, instance: object) -> None:
+        """Let the attribute be computed again when it is next needed."""
+        instance.__dict__.pop(self._name, None)

@@ -21,6 +21,9 @@ def test_computed_once() -> None:
     log = Log()
     assert [log.topic_id, log.topic_id, Log().topic_id] == ["id 1", "id 1", "id 1"]
     assert Log.topic_id.__doc__ == "The topic id."
+    Log.topic_id.forget(log)
+    Log.topic_id.forget(log)
+    assert [log.topic_id, log.topic_id] == ["id 2", "id 2"]
 
 
 def test_threads_compute_those_of_different_objects_at_the_same_time() -> None:

@@ -451,7 +451,7 @@ class PartitionLog(ReadableLog):
             tail=Tail(segments[-1].size_bytes, end),
             log_end_offset=end,
         )
-        self.__dict__.pop("last_stable_offset", None)
+        ReadableLog._last_stable_offset.forget(self)
 
     def directory_source(self, change: str) -> DirectorySource:
         """Return the source of a log that is in one directory.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def listed_ahead(directories: Iterable[PartitionDir]) -> Iterator[Sequence[PartitionDir]]:
-    """Yield the directories in groups. Directories at URLs have been listed by then.
+    """Yield the directories in groups. Many directories at URLs have been listed by then.
 
     Until the next group is requested, listing each of them once more takes no request.
     """

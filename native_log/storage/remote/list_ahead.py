@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GROUP = 256
 """How many folders are listed together, and remembered until they are used."""
 
-_SHORTEST = 3
+SHORTEST = 3
 """The least number of adjacent folders that are listed together. The list also reads keys after the last
 folder, so it does not pay for fewer."""
 
@@ -47,7 +47,7 @@ def groups(chosen: Collection[str], existing: Iterable[str]) -> Iterator[tuple[l
         members = list(run)
         for start in range(0, len(members), GROUP):
             group = members[start : start + GROUP]
-            if len(group) < _SHORTEST:
+            if len(group) < SHORTEST:
                 alone += group
             else:
                 yield group, True

@@ -19,7 +19,7 @@ from native_log.storage.local import LOCAL
 from native_log.storage.ranged_file import RangedFile
 from native_log.storage.remote.buckets import Bucket, RemoteFile
 from native_log.storage.remote.credentials import StorageOptions, StorageOptionsLike
-from native_log.storage.remote.list_ahead import groups
+from native_log.storage.remote.list_ahead import SHORTEST, groups
 from native_log.storage.urls import UrlPath, scheme_of, url_path
 
 if TYPE_CHECKING:
@@ -154,12 +154,16 @@ class UrlStorage:
     def list_ahead(self, folder: str, names: Collection[str]) -> Iterator[Sequence[str]]:
         """List many folders with few requests. Yield their names in groups.
 
+        Fewer than three folders are not listed, because that would take more requests.
         Until the next group is requested, the first `list` of each folder in a group returns what was found.
 
         Args:
             folder: their parent folder.
             names: their names.
         """
+        if len(names) < SHORTEST:
+            yield list(names)
+            return
         bucket, key = self._locate(folder)
         existing = (self._listings.get(folder) or self.list(folder)).values()
         found = groups(names, [entry.name for entry in existing if entry.is_dir()])
