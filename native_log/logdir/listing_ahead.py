@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from native_log.prefetch import map_together
 from native_log.storage import UrlStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from native_log.logdir.discovery import PartitionDir
 
+R = TypeVar("R")
 
-def listed_ahead(directories: Iterable[PartitionDir]) -> Iterator[Sequence[PartitionDir]]:
+
+def map_listed(
+    function: Callable[[PartitionDir], R], directories: Iterable[PartitionDir]
+) -> Iterator[tuple[PartitionDir, R]]:
+    """Yield directories with the results of a function that lists each of them once.
+
+    Many directories at URLs are listed together before. The function is called by many threads, since not
+    every folder can be listed ahead, and the function may read files. The order can be another one.
+    """
+    for group in _listed_ahead(directories):
+        yield from zip(group, map_together(function, group, are_local=False), strict=True)
+
+
+def _listed_ahead(directories: Iterable[PartitionDir]) -> Iterator[Sequence[PartitionDir]]:
     """Yield the directories in groups. Many directories at URLs have been listed by then.
 
     Until the next group is requested, listing each of them once more takes no request.

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.live_files import UNCHANGED
@@ -24,19 +24,19 @@ from native_log.logdir.catalog import (
 )
 from native_log.logdir.discovery import find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
-from native_log.logdir.listing_ahead import listed_ahead
+from native_log.logdir.listing_ahead import map_listed
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.wildcards import expand_wildcards
-from native_log.prefetch import map_together
+from native_log.prefetch import look_up_together
 from native_log.storage import LOCAL, file_version, path_of
 
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from native_log.arguments import PathLike
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.storage import FileVersion
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +204,13 @@ class LiveLogDir:
         directories = [directory for key in unknown for directory in self._copies[key]]
         copies = {
             directory.path: copy
-            for directory, copy in self._map_listed(self._try_to_open, directories)
+            for directory, copy in map_listed(self._try_to_open, directories)
             if copy is not None
         }
-        opened = self._map_together(partial(self._open_unless_removed, copies=copies), unknown)
-        self._logs |= {key: log for key, log in zip(unknown, opened, strict=True) if log is not None}
+        opened = look_up_together(
+            lambda key: self._open_unless_removed(key, copies), unknown, are_local=False
+        )
+        self._logs |= {key: log for key, log in opened.items() if log is not None}
 
     def refresh(self, keys: Iterable[PartitionKey] | None = None) -> LogDirChange:
         """Bring the partitions and the opened logs up to date.
@@ -240,8 +239,9 @@ class LiveLogDir:
         for directory in self._directories.values():
             # A write may have begun meanwhile: then the logs may contain a part of it.
             directory.refresh_unfinished()
-        published = self._map_together(lambda key: self._publish(self._logs[key]), changed)
-        changes = dict(zip(changed, published, strict=True))
+        changes = look_up_together(
+            lambda key: self._publish(self._logs[key]), changed, are_local=self._is_local
+        )
         after = self._catalog.partitions
         return LogDirChange(
             tuple(key for key in after if key not in before) if after is not before else (),
@@ -276,7 +276,7 @@ class LiveLogDir:
         if self._is_local:
             return _OpenCopy.read_files
         copies = {copy.partition: copy for key in keys for copy in self._logs[key].copies}
-        has_changed = dict(self._map_listed(lambda directory: copies[directory].read_files(), copies))
+        has_changed = dict(map_listed(lambda directory: copies[directory].read_files(), copies))
         return lambda copy: has_changed[copy.partition]
 
     def _publish(self, opened: _OpenLog) -> LogChange:
@@ -410,20 +410,6 @@ class LiveLogDir:
                 states = {path: each.state for path, each in self._directories.items()}
                 self._known_topics = KnownTopics(states)
             return self._known_topics
-
-    def _map_listed(
-        self, function: Callable[[PartitionDir], R], directories: Iterable[PartitionDir]
-    ) -> Iterator[tuple[PartitionDir, R]]:
-        """Yield directories and the results of a function that lists them. Those at URLs are listed ahead."""
-        if self._is_local:
-            yield from ((directory, function(directory)) for directory in directories)
-            return
-        for group in listed_ahead(directories):
-            yield from zip(group, self._map_together(function, group), strict=True)
-
-    def _map_together(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the result of a function for each item. At URLs, many threads wait for answers."""
-        return map_together(function, items, are_local=self._is_local)
 
     def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
         """Open the log in a directory; return None if it cannot be opened."""

@@ -20,8 +20,7 @@ from native_log.log.unbounded_range import UnboundedRange
 from native_log.logdir.catalog import open_copy_of
 from native_log.logdir.followed_logdir import follow_partition
 from native_log.logdir.known_topics import gaps_of
-from native_log.logdir.listing_ahead import listed_ahead
-from native_log.prefetch import look_up_together, map_together
+from native_log.logdir.listing_ahead import map_listed
 from native_log.storage import LOCAL
 from native_log.system import no_garbage_collection
 
@@ -123,12 +122,9 @@ class PartitionLogs:
         """
         if self._is_local:
             return [open_log() for open_log in self.openers(partitions)]
-        by_key = {copies[0].key: copies for copies in partitions}
-        opened: dict[PartitionKey, PartitionLog] = {}
-        for group in listed_ahead(copies[0] for copies in partitions):
-            keys = [directory.key for directory in group]
-            opened |= look_up_together(lambda key: self.open_log(by_key[key]), keys, are_local=False)
-        return [opened[copies[0].key] for copies in partitions]
+        by_first = {copies[0]: copies for copies in partitions}
+        opened = dict(map_listed(lambda directory: self.open_log(by_first[directory]), by_first))
+        return [opened[copies[0]] for copies in partitions]
 
     def openers(self, partitions: Sequence[Sequence[PartitionDir]]) -> Iterator[Callable[[], PartitionLog]]:
         """Yield a function for each of several partitions that opens its log.
@@ -152,17 +148,15 @@ class PartitionLogs:
         if self._is_local or self._remote is not None or self._options.is_merging:
             return None
         ranges: dict[PartitionKey, UnboundedRange] = {}
-        for group in listed_ahead(wanted):
-            # Not every folder can be listed ahead.
-            for directory, found in look_up_together(self._unbounded_range, group, are_local=False).items():
-                if found is None:
-                    return None
-                if found.slices:
-                    ranges[directory.key] = found
+        for directory, found in map_listed(self._unbounded_range, wanted):
+            if found is None:
+                return None
+            if found.slices:
+                ranges[directory.key] = found
         return {directory.key: ranges[directory.key] for directory in wanted if directory.key in ranges}
 
     def sizes(self, directories: Iterable[PartitionDir]) -> Iterator[float]:
-        """Yield the sizes of logs in bytes. Those that are not known without opening the log are infinite."""
+        """Yield the sizes of logs in bytes. Logs with segments in remote storage count as infinite."""
 
         def size_bytes(directory: PartitionDir) -> float:
             if self._remote is not None and self._remote.has(directory):
@@ -173,8 +167,7 @@ class PartitionLogs:
                 return 0
             return sum(entry.stat().st_size for name, entry in entries.items() if name.endswith(".log"))
 
-        for group in listed_ahead(directories):
-            yield from map_together(size_bytes, group, are_local=self._is_local)
+        return (size for _, size in map_listed(size_bytes, directories))
 
     def try_to_open(self, directory: PartitionDir) -> LogState | None:
         """Open the log in one directory, without remote segments; None if it cannot be opened."""
