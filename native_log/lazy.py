@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -38,3 +39,20 @@ class lazy_property(Generic[R]):  # noqa: N801 (a decorator)
     def forget(self, instance: object) -> None:
         """Let the attribute be computed again when it is next needed."""
         instance.__dict__.pop(self._name, None)
+
+
+class shared_property(lazy_property[R]):  # noqa: N801 (a decorator)
+    """A lazy_property that only one thread computes. Others that need it meanwhile wait for the result."""
+
+    def __init__(self, compute: Callable[[Any], R]) -> None:
+        lock = threading.RLock()
+
+        def compute_once(instance: Any) -> R:
+            with lock:
+                known: dict[str, R] = instance.__dict__
+                if self._name not in known:
+                    known[self._name] = compute(instance)
+                return known[self._name]
+
+        super().__init__(compute_once)
+        self.__doc__ = compute.__doc__

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
+from native_log.lazy import shared_property
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.log.live.live_merged_log import LiveMergedLog
@@ -131,12 +131,6 @@ class LiveLogDir:
         self._storages = options.storages
         self.paths = expand_wildcards(readable_paths(paths), self._storages)
         self._is_local = self._storages.are_local(self.paths) and options.remote is None
-        self._remote_logs: RemoteLogs | None = None
-        """The logs in remote storage, as of the last refresh; None: nothing was looked up since."""
-        self._known_topics: KnownTopics | None = None
-        """The configurations of topics, as of the last refresh; None: nothing was looked up since."""
-        self._lock = threading.Lock()
-        """Held while one of the threads that open logs reads what all of them need."""
         self._now_ns = now_ns
         self._versions: dict[Path, FileVersion | None] = {}
         self._given: dict[Path, Discovery] = {}
@@ -228,7 +222,8 @@ class LiveLogDir:
             PermissionError, OSError, KafkaLogError: as when the logs are opened.
         """
         before = self._catalog.partitions
-        self._remote_logs = self._known_topics = None
+        LiveLogDir._remote_logs.forget(self)
+        LiveLogDir._known_topics.forget(self)
         is_found = self._discover()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
@@ -389,27 +384,26 @@ class LiveLogDir:
             copy = known.get(directory.path) or self._open_live(directory)
             return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
         copies = self._open_copies(self._copies[key], known)
-        gaps = gaps_of(map(self._topics().facts, self._copies[key]))
+        gaps = gaps_of(map(self._known_topics.facts, self._copies[key]))
         ends = [copy.unfinished_end for copy in copies]
         return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps, join), copies)
 
     def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
-        """Join a log with remote storage, of which is listed what each refresh needs."""
-        assert self._options.remote is not None
-        with self._lock:
-            if self._remote_logs is None:
-                folders = [self._storages.folder(path) for path in self._directories]
-                self._remote_logs = self._options.remote.find_logs(folders, self._storages.options)
-            remote = self._remote_logs
-        gaps = gaps_of([self._topics().facts(partition)])
-        return remote.join(log, gaps) if remote.has(partition) else None
+        """Join a log with remote storage."""
+        gaps = gaps_of([self._known_topics.facts(partition)])
+        return self._remote_logs.join(log, gaps) if self._remote_logs.has(partition) else None
 
-    def _topics(self) -> KnownTopics:
-        with self._lock:
-            if self._known_topics is None:
-                states = {path: each.state for path, each in self._directories.items()}
-                self._known_topics = KnownTopics(states)
-            return self._known_topics
+    @shared_property
+    def _remote_logs(self) -> RemoteLogs:
+        """The logs in remote storage, as of the last refresh."""
+        assert self._options.remote is not None
+        folders = [self._storages.folder(path) for path in self._directories]
+        return self._options.remote.find_logs(folders, self._storages.options)
+
+    @shared_property
+    def _known_topics(self) -> KnownTopics:
+        """The configurations of topics, as of the last refresh."""
+        return KnownTopics({path: each.state for path, each in self._directories.items()})
 
     def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
         """Open the log in a directory; return None if it cannot be opened."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
 from native_log.errors import KafkaLogError
+from native_log.lazy import shared_property
 from native_log.log.problems import Problem
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.sources.joined import JoinedSource
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_reading = threading.Lock()
-"""Held while metadata is read, so that only one of the threads that open logs reads it."""
-
 
 class RemoteLogs:
     """The logs in a tier."""
@@ -42,7 +39,6 @@ class RemoteLogs:
         """Take a tier, and log directories that may contain partitions of __remote_log_metadata."""
         self._tier = tier
         self._metadata_dirs = tuple(metadata)
-        self._metadata: RemoteSegments | None = None
         self._by_key: dict[tuple[str, int], list[PartitionName]] = {}
         for name in tier.folders:
             self._by_key.setdefault((name.topic, name.partition), []).append(name)
@@ -97,7 +93,7 @@ class RemoteLogs:
         name = self._name(*directory.key, topic_id)
         if name is None or name.topic_id is None:
             return
-        metadata, remote = self._read_metadata(), _remote(name)
+        metadata, remote = self._metadata, _remote(name)
         if not metadata.knows(remote):
             return
         readable, known = metadata.readable(remote), metadata.keys(remote)
@@ -128,7 +124,7 @@ class RemoteLogs:
         self, local: DirectorySource | JoinedSource, name: PartitionName, gaps: Gaps, *, is_alone: bool
     ) -> JoinedSource:
         tier = self._tier.only(name)
-        metadata = None if name.topic_id is None else self._read_metadata()
+        metadata = None if name.topic_id is None else self._metadata
         return RemoteJoin(local, is_alone, tier, name, self._metadata_dirs, gaps)(metadata)
 
     def _name(self, topic: str, partition: int, topic_id: str | None) -> PartitionName | None:
@@ -140,7 +136,7 @@ class RemoteLogs:
         if topic_id is not None:
             return next((name for name in names if name.topic_id in (topic_id, None)), None)
         if len(names) > 1:
-            names = [name for name in names if self._read_metadata().readable(_remote(name))] or names
+            names = [name for name in names if self._metadata.readable(_remote(name))] or names
         if len(names) > 1:
             raise KafkaLogError(
                 f"expected one topic id of {topic}-{partition} in remote storage, found "
@@ -150,11 +146,9 @@ class RemoteLogs:
             )
         return names[0]
 
-    def _read_metadata(self) -> RemoteSegments:
-        with _reading:
-            if self._metadata is None:
-                self._metadata = read_remote_segments(self._metadata_dirs)
-            return self._metadata
+    @shared_property
+    def _metadata(self) -> RemoteSegments:
+        return read_remote_segments(self._metadata_dirs)
 
 
 def is_tiered(directory: PartitionDir) -> bool:

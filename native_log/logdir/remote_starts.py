@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import BROKER_TOPICS, REMOTE_LOG_METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.errors import CorruptRecordError, KafkaLogError, error_message
+from native_log.lazy import shared_property
 from native_log.log import PartitionLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.messages.reading import MessageError
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
-
-_reading = threading.Lock()
-"""Held while metadata is read, so that only one of the threads that open logs reads it."""
 
 _COLLECTED_BYTES = 64 << 20
 """Up to this size, all metadata in a bucket is read at the same time."""
@@ -56,8 +53,6 @@ class RemoteStarts:
         found = {each.log_dir: _metadata_among(each) for each in discoveries if not each.is_partition}
         self._log_dirs = {log_dir: found.get(path_of(log_dir.path)) for log_dir in log_dirs}
         """The partitions of __remote_log_metadata in each log directory; None: not looked up yet."""
-        self._starts: Mapping[tuple[str, int], Mapping[str, int]] | None = None
-        """The first offsets by topic id, by (topic, partition); None: not read yet."""
 
     def start_offset(self, directory: PartitionDir) -> int | None:
         """Return the first offset of a partition in remote storage; None if no segment is known there.
@@ -66,16 +61,15 @@ class RemoteStarts:
         """
         if directory.kind is not PartitionKind.NORMAL or directory.topic in BROKER_TOPICS:
             return None
-        with _reading:
-            if self._starts is None:
-                self._starts = self._read()
         starts = self._starts.get(directory.key)
         if starts is None:
             return None
         topic_id = read_topic_id(directory.folder)
         return min(starts.values()) if topic_id is None else starts.get(topic_id)
 
-    def _read(self) -> Mapping[tuple[str, int], Mapping[str, int]]:
+    @shared_property
+    def _starts(self) -> Mapping[tuple[str, int], Mapping[str, int]]:
+        """The first offsets by topic id, by (topic, partition)."""
         directories = [
             directory
             for log_dir, found in self._log_dirs.items()
@@ -104,17 +98,18 @@ def _segments_in(directories: Iterable[Folder]) -> RemoteSegments:
     from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
 
     segments = RemoteSegments()
-    logs = _longest_copies(list(directories))
+    folders = list(directories)
+    are_local = all(folder.storage is LOCAL for folder in folders)
+    logs = _longest_copies(folders, are_local=are_local)
     are_small = sum(log.size_bytes for log in logs) <= _COLLECTED_BYTES
-    is_local = all(log.state.source.folder.storage is LOCAL for log in logs)
-    tables = map_tables(_read, logs, None if is_local or not are_small else len(logs))
+    tables = map_tables(_read, logs, len(logs) if logs and are_small and not are_local else None)
     for log, batches in zip(logs, tables, strict=True):
         with _warns_of_unreadable_metadata():
             _apply_all(segments, log, batches)
     return segments
 
 
-def _longest_copies(directories: Sequence[Folder]) -> list[PartitionLog]:
+def _longest_copies(directories: Sequence[Folder], *, are_local: bool) -> list[PartitionLog]:
     """Return the partitions of __remote_log_metadata; of each, the longest copy."""
 
     def open_log(directory: Folder) -> PartitionLog | None:
@@ -124,8 +119,7 @@ def _longest_copies(directories: Sequence[Folder]) -> list[PartitionLog]:
         return None
 
     longest: dict[int, PartitionLog] = {}
-    is_local = all(directory.storage is LOCAL for directory in directories)
-    for log in map_together(open_log, directories, are_local=is_local):
+    for log in map_together(open_log, directories, are_local=are_local):
         if log is None:
             continue
         other = longest.get(log.partition)
