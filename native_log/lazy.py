@@ -15,8 +15,8 @@ R = TypeVar("R")
 class lazy_property(Generic[R]):  # noqa: N801 (a decorator)
     """Make a method an attribute that is computed once for each object.
 
-    It is functools.cached_property as of Python 3.12. Before, that has one lock for all objects, so that
-    threads which read the files of different logs wait for each other.
+    It does what functools.cached_property does from Python 3.12 on. Before, that had one lock for all
+    objects, so threads that read the files of different logs waited for each other.
     """
 
     def __init__(self, compute: Callable[[Any], R]) -> None:

@@ -6,7 +6,6 @@ All records of a group are in one partition, so the tasks need not exchange anyt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -18,10 +17,9 @@ from kafkalog_spark.read.tasks import merge_small_batches
 from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
-from kafkalog_spark.views.reader import reject_limits
+from kafkalog_spark.views.reader import read_logs, reject_limits
 from native_log.internal_topics.tables import read_options_of
 from native_log.log import PartitionLog
-from native_log.log.reading.small_parts import THREADS
 from native_log.logdir.internal_tables import (
     end_offsets,
     formatted_directory,
@@ -29,7 +27,6 @@ from native_log.logdir.internal_tables import (
     offset_retention,
     topic_names,
 )
-from native_log.workers import map_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,6 +109,4 @@ class InternalViewReader(DataSourceReader):
             with visibility_check(source.path):
                 yield from self._view.batches(PartitionLog(source.open()), task.scan)
 
-        # If there are several logs, their files together have at most PACK_BYTES.
-        readers = None if task.are_local or len(task.logs) == 1 else THREADS
-        yield from chain.from_iterable(map_tables(read, task.logs, readers))
+        yield from read_logs(read, task.logs, are_local=task.are_local)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -25,7 +25,7 @@ from native_log.prefetch import look_up_together
 from native_log.workers import map_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from native_log.filters import RecordFilter
     from native_log.log.log_state import LogSource
     from native_log.policies import TopicFacts
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,17 @@ def reject_limits(options: ReadOptions) -> None:
         raise OptionError(
             f"view={options.view} shows whole partitions; remove the starting and ending options"
         )
+
+
+def read_logs(
+    read: Callable[[T], Iterator[pa.RecordBatch]], logs: Sequence[T], *, are_local: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `read` yields for each log of a task. Several logs in a bucket are read at the same time.
+
+    Their files together have at most PACK_BYTES.
+    """
+    readers = None if are_local or len(logs) == 1 else THREADS
+    return chain.from_iterable(map_tables(read, logs, readers))
 
 
 class ViewReader(DataSourceReader):
@@ -93,9 +107,7 @@ class ViewReader(DataSourceReader):
             return
         columns, filter = self._projection.columns, self._where.in_task()
         read = partial(self._rows, columns=self._columns(filter))
-        # If there are several logs, their files together have at most PACK_BYTES.
-        readers = None if partition.are_local or len(partition.logs) == 1 else THREADS
-        rows = chain.from_iterable(map_tables(read, partition.logs, readers))
+        rows = read_logs(read, partition.logs, are_local=partition.are_local)
         batches = ((batch if filter is None else filter.apply(batch)).select(columns) for batch in rows)
         yield from map(self._projection.apply, merge_small_batches(batches) if columns else batches)
 

@@ -21,7 +21,7 @@ from native_log.system import current_ms
 from native_log.workers import map_tables, waiting_readers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -249,10 +249,24 @@ class InternalTables(ABC):
         import pyarrow as pa
 
         logs = internal_logs(self, topic)
-        collects = not (is_large or self.is_local)
-        readers = waiting_readers(log.size_bytes for log in logs) if collects else None
-        tables = map_tables(batches, logs, readers)
+        tables = map(batches, logs) if is_large else read_tables(self, logs, batches)
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(tables))
+
+
+def read_tables(
+    log_dir: InternalTables,
+    logs: Sequence[PartitionLog],
+    batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]],
+) -> Iterator[Iterable[pa.RecordBatch]]:
+    """Yield the table of each log, in order. Tables in a bucket are collected by several threads.
+
+    Args:
+        log_dir: contains the logs.
+        logs: partitions of an internal topic.
+        batches: returns the rows of a partition.
+    """
+    readers = None if log_dir.is_local else waiting_readers(log.size_bytes for log in logs)
+    return map_tables(batches, logs, readers)
 
 
 def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[str, int], int]:

@@ -21,8 +21,8 @@ def map_listed(
 ) -> Iterator[tuple[PartitionDir, R]]:
     """Yield directories with the results of a function that lists each of them once.
 
-    Many directories at URLs are listed together before. The function is called by many threads, since not
-    every folder can be listed ahead, and the function may read files. The order can be another one.
+    Directories at URLs are listed together first, as far as possible. Many threads call the function, because
+    it may also wait for files. Directories may be yielded in another order.
     """
     for group in _listed_ahead(directories):
         yield from zip(group, map_together(function, group, are_local=False), strict=True)

@@ -12,11 +12,11 @@ from native_log.internal_topics import tables
 from native_log.logdir.internal_tables import (
     internal_logs,
     offset_retention,
+    read_tables,
     topic_names,
 )
 from native_log.reporting.figures import CoordinatorFigures, GroupFigures, TransactionalId
 from native_log.sizes import format_size
-from native_log.workers import map_tables, waiting_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -143,8 +143,7 @@ class _Reading:
         self, logs: Sequence[PartitionLog], batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]]
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a table that can be decoded."""
-        readers = None if self._log_dir.is_local else waiting_readers(log.size_bytes for log in logs)
-        for log, table in zip(logs, map_tables(batches, logs, readers), strict=True):
+        for log, table in zip(logs, read_tables(self._log_dir, logs, batches), strict=True):
             for batch in table:
                 yield from self._decoded_rows(log, batch)
 
