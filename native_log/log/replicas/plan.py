@@ -97,18 +97,20 @@ def plan_merge(copies: Sequence[CopyState]) -> MergePlan:
         copies[copy].end_offset if copy == leader else _agreed_end(copies[leader], copies[copy])
         for copy in range(len(copies))
     )
-    covered = _cover(copies, ranking, agreed)
-    connected = _connected(covered, max(agreed))
+    # A follower that starts over where the leader's log starts has no records and no epochs at first.
+    last = max(end for copy, end in enumerate(agreed) if copy == leader or end > copies[copy].start_offset)
+    connected = _connected(_cover(copies, ranking, agreed), last)
     deleted = max((copy.log_start_offset or 0 for copy in copies), default=0)
     first = connected[0].start_offset if connected else copies[leader].start_offset
     start = max(first, deleted)
-    end = max([start, *agreed])
     committed = [
         min(state.high_watermark, end)
         for state, end in zip(copies, agreed, strict=True)
-        if state.high_watermark is not None
+        if state.high_watermark is not None and end <= last
     ]
-    lost = {span.copy for span in covered if span.end_offset > deleted} - {span.copy for span in connected}
+    unconnected = tuple(
+        copy for copy, end in enumerate(agreed) if max(copies[copy].start_offset, deleted) < min(end, start)
+    )
     return MergePlan(
         leader,
         tuple(ranking),
@@ -119,9 +121,9 @@ def plan_merge(copies: Sequence[CopyState]) -> MergePlan:
         ),
         agreed,
         start,
-        end,
+        max(start, last),
         max(committed, default=None),
-        tuple(sorted(lost)),
+        unconnected,
     )
 
 

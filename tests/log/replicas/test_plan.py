@@ -66,14 +66,16 @@ def test_the_merged_log_has_all_committed_records_and_is_the_leaders(steps: Any,
     for offset in range(leader.start, leader.end):
         assert merged[offset] == leader.record(offset)
     assert plan.log_end_offset == leader.end
-    for copy in copies:
+    # A follower that has started over, and has no records yet, may begin after all records of the others.
+    counted = [copy for copy in copies if copy.records or copy.start <= plan.log_end_offset]
+    for copy in counted:
         assert copy.high_watermark <= plan.log_end_offset
         for offset in range(plan.log_start_offset, copy.high_watermark):
             assert merged[offset] == partition.committed[offset]
-    assert plan.high_watermark == max(copy.high_watermark for copy in copies)
+    assert plan.high_watermark == max(copy.high_watermark for copy in counted)
     for index, copy in enumerate(copies):
-        if index not in plan.unconnected and copy.records and copy.start < plan.agreed_ends[index]:
-            assert plan.log_start_offset <= copy.start
+        is_read_completely = plan.log_start_offset <= copy.start or copy.start == plan.agreed_ends[index]
+        assert is_read_completely == (index not in plan.unconnected)
 
 
 @given(STEPS)
@@ -137,6 +139,18 @@ def test_earlier_records_of_an_older_copy_are_read_if_they_connect() -> None:
 def test_without_a_common_epoch_only_committed_records_count(high_watermark: int | None, start: int) -> None:
     older = state((1, 0), end=60, high_watermark=high_watermark)
     assert plan_merge([state((2, 50), start=50, end=100), older]).log_start_offset == start
+
+
+def test_a_copy_without_records_hides_no_records() -> None:
+    started_over = CopyState(history((), 70), 70, 70, high_watermark=70)
+    plan = plan_merge([state((0, 0), end=60, high_watermark=50), started_over])
+    assert (plan.leader, plan.spans, plan.log_end_offset) == (0, (CopySpan(0, 60, 0),), 60)
+    assert (plan.high_watermark, plan.unconnected) == (50, ())
+
+
+def test_every_copy_that_does_not_connect_is_named() -> None:
+    older = state((1, 0), end=40)
+    assert plan_merge([state((1, 0), (2, 50), start=50, end=90), older, older]).unconnected == (1, 2)
 
 
 def test_deleted_records_stay_deleted() -> None:
