@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,25 @@ def submit(pool: ThreadPoolExecutor, call: Callable[[], R]) -> Future[R]:
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+class ProcessThreads:
+    """Threads that everything in a process shares. They start when they are needed; after a fork, anew."""
+
+    def __init__(self, count: int, name: str) -> None:
+        """Take the number of threads, and the beginning of their names."""
+        self._count = count
+        self._name = name
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, call: Callable[[], R]) -> Future[R]:
+        """Let a thread call a function. It must not wait for others that are submitted here."""
+        with self._lock:
+            if self._pool is None or self._pool[0] != os.getpid():
+                self._pool = os.getpid(), ThreadPoolExecutor(self._count, self._name)
+            pool = self._pool[1]
+        return submit(pool, call)
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:

@@ -60,7 +60,7 @@ def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | No
     with segment.open() as file:
         end = min(file.size_bytes, log.state.end_position(segment))
         try:
-            scanned = file.read_by(read, 0, min(end, file.step_bytes))
+            scanned = file.read_by(read, 0, min(end, file.step_from(0)))
         except EOFError:  # a broker has truncated the file meanwhile
             return None
     return scanned.batches if scanned.batches.num_rows else None

@@ -82,7 +82,7 @@ class BatchCursor:
         """
         if self.search is not None and self.search.chunk_bytes is not None:
             chunk_bytes = min(chunk_bytes, self.search.chunk_bytes)
-        chunk_bytes = min(chunk_bytes, self.file.step_bytes)
+        chunk_bytes = min(chunk_bytes, self.file.step_from(self.position))
         return min(self.end, self.position + max(chunk_bytes, self.needed_bytes))
 
     def view(self, window: Window) -> memoryview:

@@ -71,8 +71,7 @@ class AnonymousFile(DataFile):
         """See DataFile: only some of them are in memory."""
         return False
 
-    @property
-    def step_bytes(self) -> int:
+    def step_from(self, position: int) -> int:
         """See DataFile: what is read in one step must fit into memory."""
         return _STEP_BYTES
 
@@ -90,7 +89,7 @@ class AnonymousFile(DataFile):
     def is_zero(self, position: int, end: int) -> bool:
         """See DataFile."""
         while position < end:
-            size = min(self.step_bytes, end - position)
+            size = min(self.step_from(position), end - position)
             if self.read(position, size).strip(b"\0"):
                 return False
             position += size

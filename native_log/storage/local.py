@@ -107,9 +107,8 @@ class DataFile:
         """Whether all bytes of the file can be read by its descriptor, not just those of `read_by`."""
         return True
 
-    @property
-    def step_bytes(self) -> int:
-        """How many bytes a loop over the file should read in one step, at most, unless a batch needs more."""
+    def step_from(self, position: int) -> int:
+        """Return how many bytes a loop should read in one step at most, unless a batch needs more."""
         return sys.maxsize
 
     def will_read(self, position: int, end: int) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
-import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from native_log.prefetch import ProcessThreads
 from native_log.storage.anonymous_file import KEPT_BYTES, LOOK_AHEAD_BYTES, AnonymousFile, FileRange
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ MAX_RANGE_BYTES = 4 << 20
 RANGES_AHEAD = 12
 """How many ranges are on their way at a time. One more may have arrived already."""
 
-_executor: tuple[int, ThreadPoolExecutor] | None = None
-_lock = threading.Lock()
+_threads = ProcessThreads(4 * RANGES_AHEAD, "kafkalog-fetch")
 
 
 class _Fetched(NamedTuple):
@@ -97,8 +95,7 @@ class RangedFile(AnonymousFile):
         self._sequential_loads = 0
         self._step = _FIRST_BYTES
 
-    @property
-    def step_bytes(self) -> int:
+    def step_from(self, position: int) -> int:
         """See DataFile: small at first, so that the first records are there soon."""
         return self._step if self._sequential_loads else _FIRST_BYTES
 
@@ -259,7 +256,7 @@ class RangedFile(AnonymousFile):
         return end
 
     def _begin(self, position: int, end: int) -> tuple[FileRange, Future[memoryview]]:
-        return FileRange(position, end), _pool().submit(self._get, position, end)
+        return FileRange(position, end), _threads.submit(partial(self._get, position, end))
 
     def _get(self, position: int, end: int) -> memoryview:
         """Fetch a range, in any thread. Raises OSError if the answer is too short."""
@@ -283,13 +280,3 @@ class RangedFile(AnonymousFile):
         for _, future in self._ahead:
             future.cancel()
         self._ahead.clear()
-
-
-def _pool() -> ThreadPoolExecutor:
-    """Return the threads of this process that fetch ranges."""
-    global _executor
-    with _lock:
-        if _executor is None or _executor[0] != os.getpid():
-            workers = ThreadPoolExecutor(4 * RANGES_AHEAD, thread_name_prefix="kafkalog-fetch")
-            _executor = os.getpid(), workers
-        return _executor[1]

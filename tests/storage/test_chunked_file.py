@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from native_log.storage import ChunkedFile, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DATA = bytes(range(256)) * 512
 CHUNK_BYTES = 10_000
 
 
 def open_file(loaded: list[int], data: bytes = DATA) -> ChunkedFile:
-    def load(index: int) -> bytes:
+    def prepare(index: int) -> Callable[[], bytes]:
         loaded.append(index)
-        return data[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
+        return lambda: data[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
 
-    return ChunkedFile("/tier/t-0/0.log", len(data), 7, 1000, CHUNK_BYTES, load)
+    return ChunkedFile("/tier/t-0/0.log", len(data), 7, 1000, CHUNK_BYTES, prepare)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +67,41 @@ def test_an_empty_file_and_its_identity() -> None:
     with open_file([], b"") as file:
         assert file.read(0, 10) == b""
         assert file.matches(7, 0, 1000)
+
+
+def test_chunks_are_made_ahead_from_the_second_step_on() -> None:
+    loaded: list[int] = []
+    with open_file(loaded) as file:
+        file.will_read(0, 65_000)
+        file.read(0, 100)
+        assert loaded == [0]  # the reader of a few records needs no more
+        file.read(100, 100)
+        assert loaded == [0, 1, 2, 3]
+        file.read(25_000, 100)
+        assert loaded == [0, 1, 2, 3, 4, 5]
+        file.read(60_000, 100)  # the kernel looks a little further than the last announced byte
+        assert loaded == [0, 1, 2, 3, 4, 5, 7, 8, 6]
+
+
+def test_a_chunk_that_cannot_be_read_fails_when_it_is_needed() -> None:
+    def prepare(index: int) -> Callable[[], bytes]:
+        if index == 2:
+            raise OSError("the disk is broken")
+        return lambda: bytes(CHUNK_BYTES)
+
+    with ChunkedFile("/tier/t-0/0.log", 5 * CHUNK_BYTES, 7, 1000, CHUNK_BYTES, prepare) as file:
+        file.will_read(0, 5 * CHUNK_BYTES)
+        assert file.read(0, 10) == file.read(10, 10) == file.read(19_990, 10) == bytes(10)
+        with pytest.raises(OSError, match="the disk is broken"):
+            file.read(20_000, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 30_000), st.booleans())), st.booleans())
+def test_any_order_of_reads(reads: list[tuple[int, int, bool]], is_announced: bool) -> None:
+    with open_file([]) as file:
+        if is_announced:
+            file.will_read(0, len(DATA))
+        for position, size, is_in_memory in reads:
+            end = min(position + size, len(DATA))
+            found = file.in_memory(position, end) if is_in_memory else file.read(position, size)
+            assert bytes(found or b"") == DATA[position:end]

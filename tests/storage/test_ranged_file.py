@@ -90,7 +90,7 @@ def test_any_reads_in_any_order(
 def read_all(file: RangedFile, start: int = 0, end: int = SIZE) -> bytes:
     found = b""
     while start + len(found) < end:
-        found += file.read(start + len(found), min(file.step_bytes, 50_000, end - start - len(found)))
+        found += file.read(start + len(found), min(file.step_from(start), 50_000, end - start - len(found)))
     return found
 
 
@@ -130,7 +130,7 @@ def test_a_reader_that_stops_early_has_fetched_little() -> None:
     source = Source()
     with source.open() as file:
         file.will_read(0, SIZE)
-        file.read(0, file.step_bytes)
+        file.read(0, file.step_from(0))
     assert source.fetched_bytes <= 8 << 10
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import zstandard
@@ -22,7 +22,7 @@ from native_log.log.tiers.layouts.aiven_encryption import EncryptionError, decry
 from native_log.storage import LOCAL, ByteCache, ChunkedFile, Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from native_log.log.tiers.layouts.aiven import Encryption, Manifest
     from native_log.storage import DataFile, FileEntry, KnownFile, Storage
@@ -102,7 +102,7 @@ class AivenStorage:
         except EncryptionError as error:  # indexes are only hints
             logger.warning("%s, position %d: an index counts as empty: %s", indexes, position, error)
             data = b""
-        return ChunkedFile(path, len(data), inode, mtime_ms, max(1, len(data)), lambda _: data)
+        return ChunkedFile(path, len(data), inode, mtime_ms, max(1, len(data)), lambda _: lambda: data)
 
 
 class _LogFile(ChunkedFile):
@@ -114,10 +114,11 @@ class _LogFile(ChunkedFile):
         self._stored, self._manifest, self._key = stored, manifest, key
         chunks = manifest.chunks
         attributes = stored.path, chunks.file_bytes, stored.inode, stored.mtime_ms
-        super().__init__(*attributes, chunks.chunk_bytes, self._cached_chunk)
+        super().__init__(*attributes, chunks.chunk_bytes, self._prepare_chunk)
 
     def will_read(self, position: int, end: int) -> None:
         """See DataFile."""
+        super().will_read(position, end)
         chunks = self._manifest.chunks
         first, last = position // chunks.chunk_bytes, -(-end // chunks.chunk_bytes)
         positions = chunks.positions
@@ -125,23 +126,31 @@ class _LogFile(ChunkedFile):
 
     def close(self) -> None:
         """See DataFile."""
-        self._stored.close()
         super().close()
+        self._stored.close()
 
-    def _cached_chunk(self, index: int) -> bytes:
-        key = self.path, self.inode, self.mtime_ms, self._key, index
-        chunk = _CHUNKS.get(key)
-        if chunk is None:
-            chunk = self._restore_chunk(index)
-            _CHUNKS.put(key, chunk)
-        return chunk
-
-    def _restore_chunk(self, index: int) -> bytes:
-        chunks = self._manifest.chunks
-        start, end = chunks.positions[index : index + 2]
-        size = chunks.chunk_size(index)
+    def _prepare_chunk(self, index: int) -> Callable[[], bytes]:
+        """Read a chunk as it is stored. Return a function that restores it."""
+        chunk = _CHUNKS.get(self._cache_key(index))
+        if chunk is not None:
+            return lambda: chunk
+        start, end = self._manifest.chunks.positions[index : index + 2]
         fetched = self._stored.in_memory(start, end)
         data = self._stored.read(start, end - start) if fetched is None else bytes(fetched)
+        return partial(self._restore_chunk, index, data)
+
+    def _restore_chunk(self, index: int, data: bytes) -> bytes:
+        chunk = self._restored(index, data)
+        _CHUNKS.put(self._cache_key(index), chunk)
+        return chunk
+
+    def _cache_key(self, index: int) -> Hashable:
+        return self.path, self.inode, self.mtime_ms, self._key, index
+
+    def _restored(self, index: int, data: bytes) -> bytes:
+        """Return a chunk that was stored as `data`; zeros if it is damaged."""
+        chunks = self._manifest.chunks
+        size = chunks.chunk_size(index)
         try:
             restored = _restore(data, self._manifest, self._key, size)
             if len(restored) != size:
@@ -149,7 +158,7 @@ class _LogFile(ChunkedFile):
         except (ValueError, zstandard.ZstdError) as error:
             logger.warning(
                 "%s, position %d: chunk %d of %d counts as damaged: %s",
-                *(self.path, start, index + 1, len(chunks.positions) - 1, error),
+                *(self.path, chunks.positions[index], index + 1, len(chunks.positions) - 1, error),
             )
             is_plain = self._key is None and not self._manifest.is_compressed
             return data.ljust(size, b"\0") if is_plain else bytes(size)

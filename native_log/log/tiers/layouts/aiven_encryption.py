@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
 
 _HASH_BYTES = 64
 _IV_BYTES = 12
@@ -39,6 +44,21 @@ def decrypt_data_key(encrypted: bytes, private_key: bytes) -> bytes:
 
     Raises EncryptionError, ModuleNotFoundError.
     """
+    numbers = _rsa_numbers(private_key)
+    modulus = numbers.public_numbers.n
+    size = (modulus.bit_length() + 7) // 8
+    number = int.from_bytes(encrypted, "big")
+    if len(encrypted) != size or number >= modulus:
+        raise EncryptionError("the data key was encrypted with another key")
+    # By the primes, this is four times as fast as with the private exponent (RFC 8017, 5.1.2).
+    message = pow(number, numbers.dmq1, numbers.q)
+    message += (pow(number, numbers.dmp1, numbers.p) - message) * numbers.iqmp % numbers.p * numbers.q
+    return _remove_padding(message.to_bytes(size, "big"))
+
+
+@lru_cache(maxsize=16)
+def _rsa_numbers(private_key: bytes) -> RSAPrivateNumbers:
+    """Return the numbers of a key in PEM. To check a key takes longer than to use it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -49,13 +69,7 @@ def decrypt_data_key(encrypted: bytes, private_key: bytes) -> bytes:
         raise EncryptionError(f"expected an RSA key without a password in PEM, found none: {error}") from None
     if not isinstance(key, RSAPrivateKey):
         raise EncryptionError("expected an RSA key, found one of another kind")
-    numbers = key.private_numbers()
-    modulus = numbers.public_numbers.n
-    size = (modulus.bit_length() + 7) // 8
-    number = int.from_bytes(encrypted, "big")
-    if len(encrypted) != size or number >= modulus:
-        raise EncryptionError("the data key was encrypted with another key")
-    return _remove_padding(pow(number, numbers.d, modulus).to_bytes(size, "big"))
+    return key.private_numbers()
 
 
 def _remove_padding(message: bytes) -> bytes:
