@@ -26,6 +26,7 @@ from native_log.cli.production import InputLine, SentLine, Tally
 from native_log.producer import KafkaLogProducer
 from native_log.producer.futures import failed_future
 from tests.builders.golden import GOLDEN
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -520,7 +521,7 @@ _ROWS = st.lists(
 
 
 class TestRoundTrip:
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(_ROWS, st.sampled_from(["auto", "base64"]), st.sampled_from(["none", "lz4"]))
     def test_the_output_of_cat_gives_the_same_records(
         self, records: list[dict[str, Any]], encoding: str, codec: str

@@ -21,6 +21,7 @@ from native_log.log.partition_log import PartitionLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.segment.files import file_name
 from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -367,5 +368,5 @@ class LiveLogMachine(RuleBasedStateMachine):
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-LiveLogMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+LiveLogMachine.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 TestLiveLog = LiveLogMachine.TestCase

@@ -87,8 +87,13 @@ def test_both_implementations_on_damaged_logs(
         impl.decode(data, ALL, conditions=impl.Conditions(wanted), check_crcs=check_crcs)
         for impl in (KERNEL, REFERENCE)
     )
-    assert outcome(kernel) == outcome(reference)
-    assert rows(kernel.batch) == rows(reference.batch)
+    if wanted.patterns and outcome(kernel) != outcome(reference):
+        # The kernel does not parse the records of an uncompressed batch in which no pattern matches anywhere.
+        assert reference.damage.kind == "records"
+        assert rows(kernel.batch)[: reference.batch.num_rows] == rows(reference.batch)
+    else:
+        assert outcome(kernel) == outcome(reference)
+        assert rows(kernel.batch) == rows(reference.batch)
 
 
 def test_a_batch_without_such_records_is_not_decompressed(impl) -> None:

@@ -13,6 +13,7 @@ import native_log
 from tests.builders.batches import batch
 from tests.builders.logs import write_log
 from tests.contents import batches, states
+from tests.effort import examples
 
 from .support import rows
 
@@ -43,7 +44,7 @@ def logs(draw: st.DrawFn) -> tuple[dict[int, list[bytes]], list[tuple[int, int, 
 
 
 @given(logs(), st.sampled_from([b"", bytes(50), b"garbage", bytes(5000)]))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_batches_without_damage_are_copied_byte_for_byte(
     log: tuple[dict[int, list[bytes]], list[tuple[int, int, int, int]]], tail: bytes
 ) -> None:
@@ -75,7 +76,7 @@ def test_batches_without_damage_are_copied_byte_for_byte(
 
 
 @given(st.binary(max_size=2000))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_any_bytes_are_accounted_for(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

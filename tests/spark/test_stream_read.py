@@ -21,6 +21,7 @@ from native_log.checkpoints.offset_checkpoints import (
     update_offset_checkpoint,
 )
 from native_log.errors import UnknownTopicOrPartitionError
+from tests.effort import examples
 
 from .read_limits import needs_read_limits
 from .stream_query import Checkpoint, StreamQuery
@@ -161,7 +162,7 @@ def test_offsets_of_a_kafka_checkpoint_are_starting_offsets(logs: Logs) -> None:
     assert list(json.loads(text)) == ["a", "b"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 30)), max_size=4), min_size=1, max_size=6),
     st.sampled_from(
