@@ -120,9 +120,9 @@ class RecordFilter:
         ):
             kind = self.schema.field(column).type
             if least is not None:
-                known.append(pc.field(column) >= pa.scalar(least * scale, pa.int64()).cast(kind))
+                known.append(pc.field(column) >= _int64(least * scale).cast(kind))
             if most is not None:
-                known.append(pc.field(column) <= pa.scalar(most * scale, pa.int64()).cast(kind))
+                known.append(pc.field(column) <= _int64(most * scale).cast(kind))
         if conditions.producer_ids is not None:
             known.append(pc.field("producerId") == conditions.producer_ids[0])
         keys = [pc.scalar(True)]
@@ -199,6 +199,11 @@ def _partitions_of_keys(
         topic: {partition_of_key(key, count) for key in keys if key is not None}
         for topic, count in counts.items()
     }
+
+
+def _int64(number: int) -> pa.Scalar:
+    """Return a number, or the closest one that int64 has: no time in ms is that far away."""
+    return pa.scalar(min(max(number, -(2**63)), 2**63 - 1), pa.int64())
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:

@@ -125,8 +125,8 @@ def ranges(draw: st.DrawFn) -> Condition:
 
 @st.composite
 def null_tests(draw: st.DrawFn) -> Condition:
-    name = draw(st.sampled_from(["key", "value"]))
-    value = draw(st.sampled_from(KEYS))
+    name = draw(st.sampled_from(sorted(VALUES)))
+    value = draw(VALUES[name])
     return draw(
         st.sampled_from(
             [
@@ -154,6 +154,8 @@ def text_tests(draw: st.DrawFn) -> Condition:
                 Condition(f"{name} LIKE '%{part}'", nullable(lambda v: v.endswith(a))),
                 Condition(f"{name} LIKE '%{part}%'", nullable(lambda v: a in v)),
                 Condition(f"{name} LIKE '{part}'", nullable(lambda v: v == a)),
+                Condition(f"{name} NOT LIKE '{part}'", nullable(lambda v: v != a)),
+                Condition(f"{name} NOT LIKE '%{part}%'", nullable(lambda v: a not in v)),
                 Condition(
                     f"{name} LIKE 'a%{part}'",
                     nullable(lambda v: v.startswith(b"a") and v.endswith(a) and len(v) >= 1 + len(a)),

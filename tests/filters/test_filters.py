@@ -128,6 +128,8 @@ def test_times_before_now() -> None:
         ("offset = partition", "cannot express"),
         ("value RLIKE 'a+'", "cannot express"),
         ("key LIKE 'a_'", "neither _ nor escapes"),
+        ("key LIKE ANY ('a', 'b')", "cannot express"),
+        ("offset BETWEEN SYMMETRIC 2 AND 1", "its part 'symmetric' is not known"),
         ("headers[0].key = 'h'", "cannot express"),
         ("timestamp > 5", "expected a time"),
         ("timestamp > 'yesterday'", "expected a time"),

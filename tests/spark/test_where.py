@@ -65,6 +65,8 @@ def conditions(record: Any) -> list[str]:
         "isTransactional",
         "isTransactional = false AND compression <> 'none'",
         "CAST(value AS STRING) LIKE '%1%'",
+        "value NOT LIKE '%1%' AND NOT topic NOT LIKE '%t%'",
+        "timestamp IS NULL OR timestamp IS NOT NULL",
         "startswith(value, 'v') OR contains(key, '1')",
         "producerId >= 0",
         "timestamp > current_timestamp()",
