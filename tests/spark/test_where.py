@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -15,8 +17,12 @@ from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.read import parse_read_options
 from kafkalog_spark.read.where import Where
 from native_log import LogDir
+from native_log.filters.sql import parse_filter
 from native_log.records import partition_of_key
 from tests.builders.golden import GOLDEN
+from tests.effort import examples
+from tests.filters.rows import Condition, tables
+from tests.filters.rows import conditions as random_conditions
 
 from .parity import DATA
 
@@ -81,6 +87,19 @@ def test_where_selects_what_spark_selects(spark: SparkSession, record: Any, opti
         expected = rows(everything.filter(condition))
         assert rows(load(spark, where=condition, **options)) == expected, condition
     everything.unpersist()
+
+
+@settings(max_examples=examples(3), deadline=None)
+@given(table=tables.filter(len), chosen=st.lists(random_conditions, min_size=40, max_size=40))
+def test_random_conditions_mean_what_they_mean_in_spark(
+    spark: SparkSession, table: pa.RecordBatch, chosen: list[Condition]
+) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    frame = spark.createDataFrame(pa.Table.from_batches([table]))
+    answers = frame.select(*(F.expr(condition.sql).alias(f"c{n}") for n, condition in enumerate(chosen)))
+    for condition, answer in zip(chosen, zip(*answers.collect(), strict=True), strict=True):
+        selected = table.filter(pa.array([value is True for value in answer], pa.bool_()))
+        assert parse_filter(condition.sql, time_zone=zone).apply(table).equals(selected), condition.sql
 
 
 @pytest.mark.parametrize("mode", ["dropMalformed", "permissive"])
