@@ -8,7 +8,7 @@ in capitals in messages are Spark's error conditions.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog_spark.errors import DataLossError, OptionError
@@ -16,7 +16,7 @@ from kafkalog_spark.options.offset_json import TopicPartition
 from native_log.sizes import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     OffsetsForTimes = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 
@@ -268,7 +268,26 @@ def partition_names(partitions: Collection[TopicPartition], max_names: int = 10)
     return shown if len(partitions) <= max_names else f"{shown} and {len(partitions) - max_names} more"
 
 
-def check_not_reversed(ranges: Collection[OffsetRange]) -> None:
+def as_requested(resolved: OffsetRange, start: Limit, end: Limit) -> OffsetRange:
+    """Return a range with EARLIEST and LATEST instead of the ends of its log.
+
+    Spark divides ranges in this form. A timestamp has become an offset before.
+    """
+
+    def bound(limit: Limit, offset: int) -> int:
+        match limit:
+            case Earliest():
+                return EARLIEST
+            case Latest():
+                return LATEST
+            case SpecificOffsets(offsets):
+                return offsets[resolved.topic_partition]
+        return offset
+
+    return replace(resolved, start=bound(start, resolved.start), end=bound(end, resolved.end))
+
+
+def check_not_reversed(ranges: Iterable[OffsetRange]) -> None:
     """Raise OptionError for a range that ends before it starts."""
     for r in ranges:
         if r.start > r.end:

@@ -13,11 +13,13 @@ from kafkalog_spark.read.offsets import (
     Earliest,
     Latest,
     OffsetRange,
+    as_requested,
     check_data_loss,
     check_not_reversed,
     resolve,
     starts_at_earliest,
 )
+from kafkalog_spark.read.splits import needs_division
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.prefetch import look_up_together
@@ -130,8 +132,12 @@ def locate(
 
     lookup = partial(offsets_for_times, options, logs, are_local=is_local)
     requested = resolve(options.start, options.end, options.strategy, available, lookup)
-    if options.min_partitions is None or options.min_partitions <= len(requested):
-        check_not_reversed(requested)  # otherwise Spark drops reversed ranges when it divides the others
+    unresolved = [as_requested(r, options.start, options.end) for r in requested]
+    if needs_division(unresolved, options.min_partitions, options.max_records_per_partition):
+        # Spark then looks up where logs start and end, and drops ranges that are reversed because of that.
+        check_not_reversed(r for r in unresolved if min(r.start, r.end) >= 0)
+    else:
+        check_not_reversed(requested)
     for r in requested:
         log, held = logs[r.topic_partition], available[r.topic_partition]
         gap = log.missing_start

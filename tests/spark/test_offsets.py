@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_spark.errors import DataLossError, OptionError
 from kafkalog_spark.options.offset_json import TopicPartition
+from kafkalog_spark.options.read import parse_read_options
 from kafkalog_spark.read.offsets import (
     Earliest,
     GlobalTimestamp,
@@ -23,6 +26,8 @@ from kafkalog_spark.read.offsets import (
     check_not_reversed,
     resolve,
 )
+from kafkalog_spark.read.plan import plan_splits
+from native_log import LogDir, delete_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +99,43 @@ def test_a_reversed_range_is_an_error() -> None:
         OptionError, match="start offset 6 is greater than the end offset 5 for topic t partition 0"
     ):
         check_not_reversed([OffsetRange("t", 0, 6, 5)])
+
+
+@pytest.fixture(scope="module")
+def trimmed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A topic with 30 records in each of two partitions. Those before offset 20 of the first are deleted."""
+    path = tmp_path_factory.mktemp("trimmed") / "logs"
+    with LogDir.create(path) as logs:
+        logs.create_topic("t", 2)
+        for number in range(2):
+            records = {"value": [b"v"] * 30, "timestamp": list(range(30))}
+            logs.partition("t", number).append(pa.RecordBatch.from_pydict(records))
+    delete_records(path, {("t", 0): 20})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_error"),
+    [
+        ({"endingOffsets": '{"t": {"0": 10, "1": 30}}'}, True),
+        ({"endingOffsets": '{"t": {"0": 10, "1": 30}}', "minPartitions": "2"}, True),
+        ({"endingOffsets": '{"t": {"0": 10, "1": 30}}', "minPartitions": "3"}, False),
+        ({"endingOffsets": '{"t": {"0": 10, "1": 30}}', "maxRecordsPerPartition": "5"}, False),
+        ({"endingOffsets": '{"t": {"0": 10, "1": 30}}', "maxRecordsPerPartition": "40"}, True),
+        ({"startingOffsets": '{"t": {"0": 31, "1": 0}}'}, True),
+        ({"startingOffsets": '{"t": {"0": 31, "1": 0}}', "minPartitions": "3"}, False),
+        ({"startingOffsets": '{"t": {"0": 25, "1": 5}}', "endingTimestamp": "9", "minPartitions": "3"}, True),
+        ({"startingTimestamp": "25", "endingOffsets": '{"t": {"0": 9, "1": 9}}', "minPartitions": "3"}, True),
+    ],
+)
+def test_ranges_that_are_reversed_in_the_log(trimmed: str, options: dict[str, str], is_error: bool) -> None:
+    """Spark drops them when it divides ranges, unless it knew both offsets before it looked at the log."""
+    plan = partial(plan_splits, parse_read_options({"path": trimmed, **options}), None)
+    if is_error:
+        with pytest.raises(OptionError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"):
+            plan()
+    else:
+        assert {split_range.partition for ranges in plan() for split_range in ranges} == {1}
 
 
 @pytest.mark.parametrize("requested", [(10, 100), (50, 51), (100, 100), (121, 121), (3, 3), (60, 50)])
