@@ -59,8 +59,7 @@ def v2_batches(draw: st.DrawFn, offset: int) -> Batch:
     attributes = sum(draw(st.sets(st.sampled_from([LOG_APPEND_TIME, TRANSACTIONAL, HORIZON]))))
     producer_id = draw(st.sampled_from([-1, *PRODUCERS]))
     base_sequence = -1 if producer_id == -1 else draw(st.sampled_from([0, 2**31 - 2]))
-    appended = bool(attributes & LOG_APPEND_TIME)
-    max_timestamp = draw(times) if appended or not recs else max(rec.timestamp for rec in recs)
+    max_timestamp = draw(times)
     data = v2(
         recs,
         offset,
@@ -74,6 +73,7 @@ def v2_batches(draw: st.DrawFn, offset: int) -> Batch:
         base_sequence=base_sequence,
         leader_epoch=draw(st.integers(-1, 5)),
     )
+    appended = bool(attributes & LOG_APPEND_TIME)
     rows = [
         {
             "offset": offset + rec.offset_delta,
