@@ -28,6 +28,8 @@ LOOK_AHEAD_BYTES = 16 << 10
 KEPT_BYTES = 4 << 20
 """How many bytes behind the reader are kept, for lookups that go back."""
 _STEP_BYTES = 1 << 20
+_MOST_REUSED_BYTES = 8 << 20
+"""A larger buffer is not kept for the next read."""
 
 
 class FileRange(NamedTuple):
@@ -43,7 +45,7 @@ class AnonymousFile(DataFile):
     What lies far behind the reader is given back to the system.
     """
 
-    __slots__ = ("_held", "_map")
+    __slots__ = ("_held", "_joined", "_map")
 
     def __init__(self, path: str, size_bytes: int, version: int | str, mtime_ms: int) -> None:
         """Open a file of which nothing is in memory.
@@ -61,10 +63,19 @@ class AnonymousFile(DataFile):
         self._map = mmap.mmap(self._descriptor, size_bytes) if size_bytes else None
         self._held: list[FileRange] = []
         """What is in memory: in order, and no range touches another one."""
+        self._joined = bytearray()
+        """A buffer for bytes that are in several others."""
 
     @abstractmethod
-    def _load(self, position: int, end: int) -> None:
-        """Put the bytes from `position` to before `end`, both in the file, into memory. Raises OSError."""
+    def _bring(self, position: int, end: int) -> None:
+        """Make the bytes from `position` to before `end`, both in the file, available. Raises OSError."""
+
+    @abstractmethod
+    def _part(self, position: int, end: int) -> memoryview | None:
+        """Return the bytes from `position` to before `end`, or the first of them, where they are.
+
+        None: they are only in the anonymous memory.
+        """
 
     @property
     def has_all_bytes(self) -> bool:
@@ -86,6 +97,18 @@ class AnonymousFile(DataFile):
         self._load_some(position, end + LOOK_AHEAD_BYTES)
         return function(self._descriptor, position, end)
 
+    def in_memory(self, position: int, end: int) -> memoryview | None:
+        """See DataFile. The result is valid until the next call. Bytes in a single buffer are not copied."""
+        following = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
+        if position >= end:
+            return None
+        self._bring(position, following)
+        found = self._join(position, end)
+        if found is not None and end < following:
+            self._copy(end, following)
+        self._release(position)
+        return found
+
     def is_zero(self, position: int, end: int) -> bool:
         """See DataFile."""
         while position < end:
@@ -104,8 +127,43 @@ class AnonymousFile(DataFile):
     def _load_some(self, position: int, end: int) -> None:
         end = min(end, self.size_bytes)
         if position < end:
-            self._load(position, end)
+            self._bring(position, end)
+            self._copy(position, end)
             self._release(position)
+
+    def _join(self, position: int, end: int) -> memoryview | None:
+        """Return bytes as one buffer; None if some of them are in the anonymous memory only."""
+        parts: list[memoryview] = []
+        at = position
+        while at < end:
+            part = self._part(at, end)
+            if part is None:
+                return None
+            parts.append(part)
+            at += len(part)
+        if len(parts) == 1:
+            return parts[0]
+        size = end - position
+        if not size <= len(self._joined) <= max(size, _MOST_REUSED_BYTES):
+            self._joined = bytearray(size)
+        joined = memoryview(self._joined)[:size]
+        at = 0
+        for part in parts:
+            joined[at : at + len(part)] = part
+            at += len(part)
+        return joined
+
+    def _copy(self, position: int, end: int) -> None:
+        """Copy bytes to the anonymous memory, unless they are there already."""
+        while (missing := self._first_missing(position, end)) is not None:
+            part = self._part(missing, end)
+            assert part is not None
+            self._put(missing, part)
+
+    def _put(self, position: int, data: Buffer) -> None:
+        """Put bytes into the anonymous memory."""
+        self._write(position, data)
+        self._hold(FileRange(position, position + len(memoryview(data))))
 
     def _write(self, position: int, data: Buffer) -> None:
         """Put bytes at a position into memory."""

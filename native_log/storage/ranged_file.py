@@ -61,7 +61,6 @@ class RangedFile(AnonymousFile):
         "_end",
         "_fetch",
         "_fetched",
-        "_joined",
         "_limit",
         "_sequential_loads",
         "_step",
@@ -89,7 +88,6 @@ class RangedFile(AnonymousFile):
         self._blocks = blocks
         self._ahead: deque[tuple[FileRange, Future[memoryview]]] = deque()  # on their way, without gaps
         self._fetched: list[_Fetched] = []  # the ranges close to the reader
-        self._joined = bytearray()  # a buffer for bytes that span several ranges; it is reused
         self._limit = 0  # nothing after it is fetched before it is needed
         self._end = -1  # of the last bytes that were needed: a sequential read continues there or before
         self._sequential_loads = 0
@@ -106,27 +104,11 @@ class RangedFile(AnonymousFile):
         if not self._ahead and start < self._limit and not self._is_known(start):
             self._submit(start, min(self._limit, position + self._step + LOOK_AHEAD_BYTES))
 
-    def in_memory(self, position: int, end: int) -> memoryview | None:
-        """See DataFile. The result is valid until the next call. Bytes of a single range are not copied."""
-        following = min(end + LOOK_AHEAD_BYTES, self.size_bytes)
-        if position >= end:
-            return None
-        self._bring(position, following)
-        found = self._join(position, end)
-        if found is not None and end < following:
-            self._copy(end, following)
-        self._release(position)
-        return found
-
     def close(self) -> None:
         """See DataFile. What is on its way is dropped when it arrives."""
         self._cancel()
         self._fetched.clear()
         super().close()
-
-    def _load(self, position: int, end: int) -> None:
-        self._bring(position, end)
-        self._copy(position, end)
 
     def _bring(self, position: int, end: int) -> None:
         """Fetch the bytes from `position` to before `end`, and begin to fetch more of a sequential read."""
@@ -167,36 +149,9 @@ class RangedFile(AnonymousFile):
         """Return the fetched range that contains a position; None if there is none."""
         return next((each for each in self._fetched if each.position <= position < each.end_position), None)
 
-    def _join(self, position: int, end: int) -> memoryview | None:
-        """Return fetched bytes as one buffer; None if some of them are in the anonymous memory only."""
-        parts: list[memoryview] = []
-        at = position
-        while at < end:
-            fetched = self._fetched_at(at)
-            if fetched is None:
-                return None
-            parts.append(fetched.part(at, end))
-            at += len(parts[-1])
-        if len(parts) == 1:
-            return parts[0]
-        size = end - position
-        if not size <= len(self._joined) <= max(size, 2 * MAX_RANGE_BYTES):
-            self._joined = bytearray(size)
-        joined = memoryview(self._joined)[:size]
-        at = 0
-        for part in parts:
-            joined[at : at + len(part)] = part
-            at += len(part)
-        return joined
-
-    def _copy(self, position: int, end: int) -> None:
-        """Copy fetched bytes to the anonymous memory, unless they are there already."""
-        while (missing := self._first_missing(position, end)) is not None:
-            fetched = self._fetched_at(missing)
-            assert fetched is not None
-            part = fetched.part(missing, end)
-            self._write(missing, part)
-            self._hold(FileRange(missing, missing + len(part)))
+    def _part(self, position: int, end: int) -> memoryview | None:
+        fetched = self._fetched_at(position)
+        return None if fetched is None else fetched.part(position, end)
 
     def _fetch_ahead(self, position: int) -> None:
         """Begin to fetch what follows, more with each load."""
@@ -242,11 +197,6 @@ class RangedFile(AnonymousFile):
             if stop <= end:
                 block = bytes(data[start - position : stop - position])
                 self._blocks.put((self.path, self.inode, start // _BLOCK_BYTES), block)
-
-    def _put(self, position: int, data: Buffer) -> None:
-        """Put bytes into the anonymous memory."""
-        self._write(position, data)
-        self._hold(FileRange(position, position + len(memoryview(data))))
 
     def _submit(self, position: int, end: int) -> int:
         """Begin to fetch a range, at most MAX_RANGE_BYTES of it. Return its end. The next one is larger."""
