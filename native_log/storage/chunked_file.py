@@ -12,8 +12,8 @@ from native_log.system import available_cores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CHUNKS_AHEAD = 3
-"""How many chunks threads make while a sequential reader works on the one before."""
+_CHUNKS_AHEAD, _BYTES_AHEAD = 3, 12 << 20
+"""How many chunks threads prepare for a sequential reader, and how many bytes these chunks may have."""
 
 _LEAST_STEP_BYTES = 64 << 10
 """Steps are not shorter, so that few of them are needed when a chunk ends within a batch."""
@@ -46,17 +46,18 @@ class ChunkedFile(AnonymousFile):
         super().__init__(path, size_bytes, version, mtime_ms)
         self._chunk_bytes = chunk_bytes
         self._prepare = prepare
-        self._recent: dict[int, bytes] = {}  # the chunk that was made last, and the one before it in the file
+        self._recent: dict[int, bytes] = {}  # the chunk needed last, and the one before it in the file
         self._first_position = size_bytes
-        self._end_index = 0  # no chunk from here on is made before it is needed
+        self._end_index = 0  # chunks from here on are made only when they are needed
         self._ahead: dict[int, Future[bytes]] = {}
 
     def step_from(self, position: int) -> int:
-        """See DataFile: little at first, then the rest of a chunk, so that few bytes have to be copied."""
+        """See DataFile. Steps are small at first, then end with a chunk, so that few bytes are copied."""
         if position == self._first_position:
             return _LEAST_STEP_BYTES
         rest = self._chunk_bytes - position % self._chunk_bytes
-        return rest if rest >= _LEAST_STEP_BYTES else rest + _LEAST_STEP_BYTES
+        step = rest if rest >= _LEAST_STEP_BYTES else rest + _LEAST_STEP_BYTES
+        return min(step, super().step_from(position))
 
     def will_read(self, position: int, end: int) -> None:
         """See DataFile. From the second step on, the next chunks are made ahead."""
@@ -75,7 +76,8 @@ class ChunkedFile(AnonymousFile):
         if position <= self._first_position:
             return
         current = position // self._chunk_bytes
-        wanted = range(current, min(current + 1 + _CHUNKS_AHEAD, self._end_index))
+        ahead = min(_CHUNKS_AHEAD, _BYTES_AHEAD // self._chunk_bytes)
+        wanted = range(current, min(current + 1 + ahead, self._end_index))
         for index in self._ahead.keys() - wanted:
             self._ahead.pop(index).cancel()
         for index in wanted[1:]:
@@ -87,7 +89,7 @@ class ChunkedFile(AnonymousFile):
         return memoryview(self._load_chunk(index))[start : start + end - position]
 
     def _load_chunk(self, index: int) -> bytes:
-        """Return a chunk: one that is at hand, or has been made ahead."""
+        """Return a chunk. Make it now, unless it was made ahead or was needed recently."""
         if index in self._recent:
             return self._recent[index]
         coming = self._ahead.pop(index, None)
@@ -97,7 +99,7 @@ class ChunkedFile(AnonymousFile):
         return chunk
 
     def _begin(self, index: int) -> Future[bytes]:
-        """Begin to make a chunk. What fails is raised when the chunk is needed."""
+        """Start making a chunk. An error is raised when the chunk is needed."""
         try:
             make = self._prepare(index)
         except Exception as error:

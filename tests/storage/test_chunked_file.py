@@ -83,6 +83,22 @@ def test_chunks_are_made_ahead_from_the_second_step_on() -> None:
         assert loaded == [0, 1, 2, 3, 4, 5, 7, 8, 6]
 
 
+def test_large_chunks_are_not_made_ahead() -> None:
+    loaded: list[int] = []
+    size = 13 << 20
+
+    def prepare(index: int) -> Callable[[], bytes]:
+        loaded.append(index)
+        return lambda: bytes(size)
+
+    with ChunkedFile("/tier/t-0/0.log", 3 * size, 7, 1000, size, prepare) as file:
+        file.will_read(0, 3 * size)
+        file.read(0, 100)
+        file.read(100, 100)
+        assert file.step_from(200) == 1 << 20
+    assert loaded == [0]
+
+
 def test_a_chunk_that_cannot_be_read_fails_when_it_is_needed() -> None:
     def prepare(index: int) -> Callable[[], bytes]:
         if index == 2:
