@@ -40,17 +40,17 @@ def submit(pool: ThreadPoolExecutor, call: Callable[[], R]) -> Future[R]:
 
 
 class ProcessThreads:
-    """Threads that everything in a process shares. They start when they are needed; after a fork, anew."""
+    """A thread pool shared by the whole process. Threads start on demand; a forked child starts its own."""
 
     def __init__(self, count: int, name: str) -> None:
-        """Take the number of threads, and the beginning of their names."""
+        """Create a pool of up to `count` threads, whose names begin with `name`."""
         self._count = count
         self._name = name
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
         self._lock = threading.Lock()
 
     def submit(self, call: Callable[[], R]) -> Future[R]:
-        """Let a thread call a function. It must not wait for others that are submitted here."""
+        """Call a function in one of the threads. It must not wait for other calls in the same pool."""
         with self._lock:
             if self._pool is None or self._pool[0] != os.getpid():
                 self._pool = os.getpid(), ThreadPoolExecutor(self._count, self._name)

@@ -269,9 +269,9 @@ def partition_names(partitions: Collection[TopicPartition], max_names: int = 10)
 
 
 def as_requested(resolved: OffsetRange, start: Limit, end: Limit) -> OffsetRange:
-    """Return a range with EARLIEST and LATEST instead of the ends of its log.
+    """Return a range as it was requested, with EARLIEST and LATEST in place of the ends of its log.
 
-    Spark divides ranges in this form. A timestamp has become an offset before.
+    Timestamps stay offsets. In this form, Spark decides whether to divide ranges.
     """
 
     def bound(limit: Limit, offset: int) -> int:

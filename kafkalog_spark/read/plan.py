@@ -132,12 +132,7 @@ def locate(
 
     lookup = partial(offsets_for_times, options, logs, are_local=is_local)
     requested = resolve(options.start, options.end, options.strategy, available, lookup)
-    unresolved = [as_requested(r, options.start, options.end) for r in requested]
-    if needs_division(unresolved, options.min_partitions, options.max_records_per_partition):
-        # Spark then looks up where logs start and end, and drops ranges that are reversed because of that.
-        check_not_reversed(r for r in unresolved if min(r.start, r.end) >= 0)
-    else:
-        check_not_reversed(requested)
+    _check_order(options, requested)
     for r in requested:
         log, held = logs[r.topic_partition], available[r.topic_partition]
         gap = log.missing_start
@@ -161,6 +156,17 @@ def locate(
     if options.fail_on_data_loss:
         _check_no_holes(located.values())
     return list(requested), located
+
+
+def _check_order(options: ReadOptions, requested: Sequence[OffsetRange]) -> None:
+    """Raise OptionError for a range that ends before it starts, if Spark's kafka source fails for it, too."""
+    limits = options.min_partitions, options.max_records_per_partition
+    if limits != (None, None):
+        unresolved = [as_requested(r, options.start, options.end) for r in requested]
+        if needs_division(unresolved, *limits):
+            # Before Spark divides ranges, it resolves earliest and latest, and drops those that are reversed.
+            requested = [r for r in unresolved if min(r.start, r.end) >= 0]
+    check_not_reversed(requested)
 
 
 def _selected(

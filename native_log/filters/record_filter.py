@@ -202,7 +202,7 @@ def _partitions_of_keys(
 
 
 def _int64(number: int) -> pa.Scalar:
-    """Return a number, or the closest one that int64 has: no time in ms is that far away."""
+    """Return a number as int64. One that does not fit becomes the closest that does."""
     return pa.scalar(min(max(number, -(2**63)), 2**63 - 1), pa.int64())
 
 

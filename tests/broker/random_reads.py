@@ -33,7 +33,7 @@ IMPATIENT = {
     "fetchOffset.numRetries": "1",
     "fetchOffset.retryIntervalMs": "10",
 }
-"""Settings of Spark's kafka source, which otherwise waits for minutes before it fails."""
+"""Settings that let Spark's kafka source fail after seconds instead of minutes."""
 
 
 class Answer(NamedTuple):
@@ -147,7 +147,7 @@ class RandomOptions:
         )
 
     def _json(self, topics: list[str], usual: list[int], rare: list[int]) -> str:
-        """Return numbers for all partitions, seldom for one too few or too many."""
+        """Return a number for each partition; rarely, for one partition too few or too many."""
         numbers = {}
         for topic in topics:
             chance, count = self._random.random(), PARTITIONS[topic]
@@ -167,7 +167,7 @@ class RandomOptions:
 
 
 class Reads:
-    """Reads by one format; `options` are those of all of its reads."""
+    """Reads through one data source. `options` apply to every read."""
 
     def __init__(
         self, spark: SparkSession, format_name: str, path: Path | None, scratch: Path, options: dict[str, str]

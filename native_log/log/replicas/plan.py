@@ -97,7 +97,7 @@ def plan_merge(copies: Sequence[CopyState]) -> MergePlan:
         copies[copy].end_offset if copy == leader else _agreed_end(copies[leader], copies[copy])
         for copy in range(len(copies))
     )
-    # A follower that starts over where the leader's log starts has no records and no epochs at first.
+    # A copy without records, as of a follower that has just started over, must not move the end of the log.
     last = max(end for copy, end in enumerate(agreed) if copy == leader or end > copies[copy].start_offset)
     connected = _connected(_cover(copies, ranking, agreed), last)
     deleted = max((copy.log_start_offset or 0 for copy in copies), default=0)

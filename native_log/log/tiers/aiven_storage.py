@@ -126,8 +126,8 @@ class _LogFile(ChunkedFile):
 
     def close(self) -> None:
         """See DataFile."""
-        super().close()
         self._stored.close()
+        super().close()
 
     def _prepare_chunk(self, index: int) -> Callable[[], bytes]:
         """Read a chunk as it is stored. Return a function that restores it."""
@@ -140,29 +140,25 @@ class _LogFile(ChunkedFile):
         return partial(self._restore_chunk, index, data)
 
     def _restore_chunk(self, index: int, data: bytes) -> bytes:
-        chunk = self._restored(index, data)
-        _CHUNKS.put(self._cache_key(index), chunk)
-        return chunk
-
-    def _cache_key(self, index: int) -> Hashable:
-        return self.path, self.inode, self.mtime_ms, self._key, index
-
-    def _restored(self, index: int, data: bytes) -> bytes:
-        """Return a chunk that was stored as `data`; zeros if it is damaged."""
+        """Return a chunk that is stored as `data`; zeros if it is damaged."""
         chunks = self._manifest.chunks
         size = chunks.chunk_size(index)
         try:
-            restored = _restore(data, self._manifest, self._key, size)
-            if len(restored) != size:
-                raise ValueError(f"expected {size} bytes, found {len(restored)}")
+            chunk = _restore(data, self._manifest, self._key, size)
+            if len(chunk) != size:
+                raise ValueError(f"expected {size} bytes, found {len(chunk)}")
         except (ValueError, zstandard.ZstdError) as error:
             logger.warning(
                 "%s, position %d: chunk %d of %d counts as damaged: %s",
                 *(self.path, chunks.positions[index], index + 1, len(chunks.positions) - 1, error),
             )
             is_plain = self._key is None and not self._manifest.is_compressed
-            return data.ljust(size, b"\0") if is_plain else bytes(size)
-        return restored
+            chunk = data.ljust(size, b"\0") if is_plain else bytes(size)
+        _CHUNKS.put(self._cache_key(index), chunk)
+        return chunk
+
+    def _cache_key(self, index: int) -> Hashable:
+        return self.path, self.inode, self.mtime_ms, self._key, index
 
 
 _parse_manifest = lru_cache(maxsize=256)(parse_manifest)

@@ -50,7 +50,7 @@ def decrypt_data_key(encrypted: bytes, private_key: bytes) -> bytes:
     number = int.from_bytes(encrypted, "big")
     if len(encrypted) != size or number >= modulus:
         raise EncryptionError("the data key was encrypted with another key")
-    # By the primes, this is four times as fast as with the private exponent (RFC 8017, 5.1.2).
+    # Using the primes is four times as fast as using the private exponent (RFC 8017, 5.1.2).
     message = pow(number, numbers.dmq1, numbers.q)
     message += (pow(number, numbers.dmp1, numbers.p) - message) * numbers.iqmp % numbers.p * numbers.q
     return _remove_padding(message.to_bytes(size, "big"))
@@ -58,7 +58,7 @@ def decrypt_data_key(encrypted: bytes, private_key: bytes) -> bytes:
 
 @lru_cache(maxsize=16)
 def _rsa_numbers(private_key: bytes) -> RSAPrivateNumbers:
-    """Return the numbers of a key in PEM. To check a key takes longer than to use it."""
+    """Return the numbers of a key in PEM. They are cached: checking a key takes longer than using it."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
