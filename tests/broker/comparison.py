@@ -63,6 +63,7 @@ class Comparison:
         is_cut: whether kafkalog's recovery cuts off data.
         start_offset, end_offset: log start and end offset after kafkalog's recovery.
         start_offset_from_start, end_offset_from_start: after kafkalog's recovery from the start.
+    end_offset_then: after Kafka has loaded that; None if it rejects it.
     """
 
     log: DamagedLog
@@ -75,6 +76,7 @@ class Comparison:
     end_offset: int = 0
     start_offset_from_start: int = 0
     end_offset_from_start: int = 0
+    end_offset_then: int | None = None
 
     @property
     def is_clean_shutdown(self) -> bool:
@@ -320,6 +322,7 @@ def _recover_again(
     except LoadError as error:
         comparison.add("broker-after-rejects", error)
         return
+    comparison.end_offset_then = loaded.end_offset
     _compare_files(
         files_before, partition_files(again), comparison, "recovered", "then by a broker", "broker-after-"
     )

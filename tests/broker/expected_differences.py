@@ -128,6 +128,22 @@ def _has_invalid_control_batch(comparison: Comparison) -> bool:
     return "attributes" in comparison.log.kinds
 
 
+def _cuts_control_batch(comparison: Comparison, end: int | None, start: int) -> bool:
+    """Return whether Kafka cut off what follows a batch that a flipped bit made a control batch.
+
+    A log that is cut below its start is empty, and ends at its start.
+    """
+    if end is None or "attributes" not in comparison.log.kinds:
+        return False
+    ends = {
+        last_offset_of(data, batch) + 1
+        for _, data in comparison.log.files.logs()
+        for batch in batches_of(data)
+        if is_control(data, batch.position)
+    }
+    return end in ends or (end == start and min(ends, default=start) < start)
+
+
 def _goes_back(comparison: Comparison, _: str) -> bool:
     return offsets_go_back(comparison.log.files)
 
@@ -292,6 +308,22 @@ EXPECTED_DIFFERENCES = [
                 problem.kind == "size" and (problem.offset or 0) < comparison.start_offset
                 for problem in comparison.problems
             )
+        ),
+    ),
+    ExpectedDifference(
+        "end|epochs|(content|file)-.*",
+        "A broker cuts off what follows a control batch with a valid checksum whose record it cannot read. "
+        "kafkalog keeps it.",
+        lambda comparison, _: (
+            comparison.loaded is not None
+            and _cuts_control_batch(comparison, comparison.loaded.end_offset, comparison.start_offset)
+        ),
+    ),
+    ExpectedDifference(
+        "broker-after-((content|file)-.*|epochs)",
+        "It does the same to a log that kafkalog has recovered.",
+        lambda comparison, _: _cuts_control_batch(
+            comparison, comparison.end_offset_then, comparison.start_offset_from_start
         ),
     ),
     ExpectedDifference(
