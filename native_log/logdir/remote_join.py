@@ -58,6 +58,8 @@ class RemoteJoin:
         log = LogState(self.local, (), (), Tail(0, 0), 0, 0) if self.is_alone else self.local.open()
         named = self._named_segments(metadata)
         stored = self.tier.segments(self.name, named or ())
+        if any(segment.key in stored.damaged for segment in named or ()):
+            named = self._named_segments(None)  # a broker says so before it deletes objects
         segments = stored.known if named is None else named
         if named is None and self.name.topic_id and self.metadata_dirs and stored.known:
             self._warn_of_missing_metadata()

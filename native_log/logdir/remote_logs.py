@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import BROKER_TOPICS, PartitionKind
 from native_log.errors import KafkaLogError
 from native_log.lazy import shared_property
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.problems import Problem
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.sources.joined import JoinedSource
@@ -71,7 +72,8 @@ class RemoteLogs:
         if name is None or not isinstance(log.source, DirectorySource | JoinedSource):
             return None
         joined = self._join(log.source, name, gaps, is_alone=False)
-        return joined if any(map(is_remote, (*joined.parts, *joined.spares))) else None
+        lost = joined.lost(OffsetSpan(joined.log_start_offset, joined.log_end_offset))
+        return joined if lost or any(map(is_remote, (*joined.parts, *joined.spares))) else None
 
     def join_alone(self, directory: PartitionDir, max_batch_bytes: int, gaps: Gaps) -> JoinedSource:
         """Return the log of a partition of `discover`. Raises as `join`."""

@@ -12,12 +12,14 @@ import pytest
 
 import native_log
 from native_log import KafkaLogError, LogDir, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from native_log.internal_topics.remote_segments import RemoteSegments
 from tests.builders.golden_tiered import DANGLING, GOLDEN_TIERED, READABLE, TieredPartition, tiered
 from tests.contents import COLUMNS, as_rows, offsets
 
 if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.log import PartitionLog
+    from native_log.log.tiers.remote_segment import RemotePartition, RemoteSegment
 
 LEVELS: tuple[IsolationLevel, ...] = ("read_uncommitted", "read_committed")
 
@@ -131,9 +133,55 @@ def test_a_missing_object_is_a_hole(fixture_copy: Path, caplog: pytest.LogCaptur
     assert read == [*range(163), *range(223, 456)]
 
 
-def test_a_missing_start_is_reported_as_one(fixture_copy: Path) -> None:
+def test_a_first_segment_without_its_log_is_a_hole(fixture_copy: Path) -> None:
     (lost,) = fixture_copy.glob("tier/*/overlap-mid-*/*0000-*.log")
     lost.unlink()
+    log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 0)
+    with pytest.raises(OffsetOutOfRangeError, match="offset 0: expected offsets 0 to 78 in a segment"):
+        list(log.read())
+    assert offsets(log.read(columns=["offset"], fail_on_data_loss=False)) == list(range(79, 456))
+
+
+def test_segments_of_which_only_damaged_ones_are_left_are_a_hole(tmp_path: Path) -> None:
+    partition = tiered("aiven-zstd-aes")
+    copy = replace(partition, copy=shutil.copytree(partition.folder, tmp_path / "copy"))
+    for manifest in copy.folder.glob(f"tier/**/{copy.key[1]}/*.rsm-manifest"):
+        manifest.unlink()
+    start, end = partition.expected["onlyInTier"]
+    log = open_joined(copy)
+    with pytest.raises(OffsetOutOfRangeError, match=f"offset {start}: expected offsets {start} to {end - 1}"):
+        list(log.read())
+    rows = [row for row in partition.rows() if row["offset"] >= end]
+    assert as_rows(log.read(columns=COLUMNS, fail_on_data_loss=False)) == rows
+    alone = open_alone(copy, metadata=True)
+    assert (alone.log_start_offset, alone.log_end_offset) == (start, partition.expected["latestTiered"] + 1)
+    assert list(alone.read(fail_on_data_loss=False)) == []
+
+
+def test_a_segment_that_is_being_deleted_is_no_hole(
+    fixture_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker writes that the deletion has begun before it deletes the first object."""
+    (lost,) = fixture_copy.glob("tier/*/overlap-mid-*/*0000-*.log")
+    readable, calls = RemoteSegments.readable, 0
+
+    def delete_after_first_look(self: RemoteSegments, partition: RemotePartition) -> list[RemoteSegment]:
+        nonlocal calls
+        calls += 1
+        lost.unlink(missing_ok=True)
+        segments = readable(self, partition)
+        return segments if calls == 1 else [each for each in segments if each.id not in lost.name]
+
+    monkeypatch.setattr(RemoteSegments, "readable", delete_after_first_look)
+    log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
+    assert offsets(log.read(columns=["offset"])) == list(range(79, 456))
+
+
+def test_a_missing_start_is_reported_as_one(fixture_copy: Path) -> None:
+    """Retention may have deleted the segment since the metadata was copied."""
+    for lost in fixture_copy.glob("tier/*/overlap-mid-*/*0000-*"):
+        lost.unlink()
     log = LogDir(fixture_copy / "data", remote=fixture_copy / "tier").partition("overlap-mid", 0)
     assert (log.log_start_offset, log.local_log_start_offset) == (0, 79)
     assert offsets(log.read(columns=["offset"])) == list(range(79, 456))
@@ -248,6 +296,14 @@ def test_objects_without_metadata_and_metadata_without_objects(tmp_path: Path) -
     found = remote_problems(partition)
     assert ("orphan-object", orphan.name, 0) in found
     assert ("missing-object", first.parent.name, segments[1].base_offset) in found
+
+
+def test_a_key_prefix_without_objects_is_told(tmp_path: Path) -> None:
+    folder = tiered("aiven-zstd-aes").folder
+    with pytest.raises(
+        KafkaLogError, match=r"found none; check the path, remote\.layout, and remote\.prefix"
+    ):
+        LogDir(folder / "data", remote=folder / "tier", remote_prefix="other/")
 
 
 def with_new_prefix(partition: TieredPartition, path: Path) -> TieredPartition:

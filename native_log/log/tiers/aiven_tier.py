@@ -65,9 +65,15 @@ class AivenTier:
         """
         above, _, begin = prefix.rpartition("/")
         parent = root / above if above else root
+        try:
+            names = sorted(_folders(parent))
+        except FileNotFoundError:
+            if not above:
+                raise
+            names = []
         topics = [
             topic
-            for topic in sorted(_folders(parent))
+            for topic in names
             if topic.startswith(begin) and parse_topic(topic.removeprefix(begin)) is not None
         ]
         listed = look_up_together(
@@ -122,7 +128,8 @@ class AivenTier:
                     kinds[MANIFEST].path,
                 )
         known.sort(key=lambda each: each[0])
-        return StoredSegments(logs, tuple(segment for _, segment in known))
+        damaged = frozenset(objects.keys() - logs.keys())
+        return StoredSegments(logs, damaged, tuple(segment for _, segment in known))
 
     def _objects_elsewhere(
         self, partition: PartitionName, named: Iterable[RemoteSegment]

@@ -31,7 +31,9 @@ def join(
 ) -> JoinedSource:
     """Join a local log with the remote segments before it. The log may consist of several merged copies.
 
-    Offsets that are in both are read locally. Remote segments replace damaged local bytes.
+    Offsets that are in both are read locally. Remote segments replace damaged local bytes. The offsets of
+    damaged segments are lost. A segment of which nothing is left may have been deleted by retention since
+    the metadata was written: the log does not begin or end with it.
 
     Args:
         log: the local log. It has no segments if the tier is read alone.
@@ -42,9 +44,8 @@ def join(
 
     Raises KafkaLogError, OSError.
     """
-    segments = _with_logs(log, stored, segments)
-    known_ends = [segment for segment in segments if segment.is_end_known]
-    epochs = epochs_of(segments, log.leader_epochs if known_ends else ())
+    segments = _existing(log, stored, segments)
+    epochs = epochs_of(segments, log.leader_epochs if any(each.is_end_known for each in segments) else ())
     stored_start = log.checkpoints.stored_start if keeps_start else None
     first = min((segment.span.start_offset for segment in segments), default=log.local_log_start_offset)
     start = first if stored_start is None else stored_start[0]
@@ -54,24 +55,26 @@ def join(
     else:
         remote_end = end = MAX_OFFSET
     _warn_of_end(log, segments, end)
-    sources = {segment.key: _source(log, stored, segment) for segment in segments}
+    complete = [segment for segment in segments if segment.key in stored.logs]
+    sources = {segment.key: _source(log, stored, segment) for segment in complete}
     copies = [
         LogPart(sources[part.segment.key], part.span)
-        for part in trace_lineage(segments, epochs, OffsetSpan(start, end))
+        for part in trace_lineage(complete, epochs, OffsetSpan(start, end))
     ]
-    remote = _within(copies, OffsetSpan(0, remote_end))
+    copied = [part.span for part in trace_lineage(segments, epochs, OffsetSpan(start, end))]
+    parts = _within(copies, OffsetSpan(0, remote_end))
     local = _local_source(log, gaps)
-    parts = remote
     if log.segments:
-        parts = [*remote, *_within(local.parts, OffsetSpan(remote_end, end))]
+        parts += _within(local.parts, OffsetSpan(remote_end, end))
     else:
-        end = remote[-1].span.end_offset if remote else start
+        end = copied[-1].end_offset if copied else start
     in_both = _within(copies, OffsetSpan(remote_end, end))
+    starts = [span.start_offset for span in (*copied, *(part.span for part in parts))]
     return replace(
         local,
         parts=tuple(parts),
         spares=(*(local.spares or parts[-1:]), *in_both) if in_both else local.spares,
-        log_start_offset=parts[0].span.start_offset if parts else max(start, log.local_log_start_offset),
+        log_start_offset=min(starts, default=max(start, log.local_log_start_offset)),
         log_end_offset=end,
         checkpoints=replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
     )
@@ -112,11 +115,11 @@ def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> 
         )
 
 
-def _with_logs(
+def _existing(
     log: LogState, stored: StoredSegments, segments: Iterable[RemoteSegment]
 ) -> list[RemoteSegment]:
-    """Return the segments whose `.log` object exists, with their ends. Log a warning about others."""
-    found = []
+    """Return the segments of which any objects exist, with their ends. Log a warning if some are missing."""
+    existing = []
     for segment in segments:
         file = stored.logs.get(segment.key)
         if file is None:
@@ -126,12 +129,12 @@ def _with_logs(
                 *(log.source.topic, log.source.partition, segment.id),
                 *(segment.span.start_offset, segment.span.end_offset - 1),
             )
-            continue
-        if segment.span.end_offset == MAX_OFFSET:
+        elif segment.span.end_offset == MAX_OFFSET:
             end = next_offset(file, log.max_batch_bytes) if file.size_bytes else segment.span.start_offset
             segment = replace(segment, span=OffsetSpan(segment.span.start_offset, end))
-        found.append(segment)
-    return found
+        if file is not None or segment.key in stored.damaged:
+            existing.append(segment)
+    return existing
 
 
 def _source(log: LogState, stored: StoredSegments, segment: RemoteSegment) -> SegmentSource:

@@ -30,11 +30,13 @@ class StoredSegments:
 
     Attributes:
         logs: their files, by start offset and segment id.
+        damaged: start offset and segment id of those that cannot be read, though some of their objects exist.
         known: what the objects themselves tell of the segments that can be read, in the order in which their
             copies were finished.
     """
 
     logs: Mapping[tuple[int, str], LogSegment]
+    damaged: frozenset[tuple[int, str]]
     known: tuple[RemoteSegment, ...]
 
 
@@ -122,7 +124,8 @@ class PlainTier:
             NamedCopy(*key, logs[key].size_bytes if key in logs else 0, self.required <= kinds.keys())
             for key, kinds in objects.items()
         ]
-        return StoredSegments(logs, tuple(segments_by_name(copies)))
+        damaged = frozenset(objects.keys() - logs.keys())
+        return StoredSegments(logs, damaged, tuple(segments_by_name(copies)))
 
 
 def only_folder(tier: Tier, partition: PartitionName) -> Folder:
