@@ -89,6 +89,7 @@ def _segment(segment_id: str, data: dict[str, Any]) -> RemoteSegment:
         segment_id,
         span,
         tuple(EpochEntry(*entry) for entry in epochs),
+        size_bytes=data["segmentSizeInBytes"],
         custom_metadata=data["customMetadata"],
     )
 

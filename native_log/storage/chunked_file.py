@@ -86,7 +86,9 @@ class ChunkedFile(AnonymousFile):
 
     def _part(self, position: int, end: int) -> memoryview:
         index, start = divmod(position, self._chunk_bytes)
-        return memoryview(self._load_chunk(index))[start : start + end - position]
+        part = memoryview(self._load_chunk(index))[start : start + end - position]
+        assert part, f"chunk {index} of {self.path} is shorter than it should be"
+        return part
 
     def _load_chunk(self, index: int) -> bytes:
         """Return a chunk. Make it now, unless it was made ahead or was needed recently."""

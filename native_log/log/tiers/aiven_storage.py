@@ -158,7 +158,9 @@ class _LogFile(ChunkedFile):
         return chunk
 
     def _cache_key(self, index: int) -> Hashable:
-        return self.path, self.inode, self.mtime_ms, self._key, index
+        chunks, is_compressed = self._manifest.chunks, self._manifest.is_compressed
+        place = chunks.positions[index], chunks.positions[index + 1], chunks.chunk_size(index)
+        return self.path, self.inode, self.mtime_ms, self._key, is_compressed, place
 
 
 _parse_manifest = lru_cache(maxsize=256)(parse_manifest)

@@ -21,13 +21,18 @@ class NamedCopy:
     Attributes:
         start_offset, segment_id: from their names.
         size_bytes: the size of the `.log` object; 0 if there is none.
-        is_complete: whether there are all objects that a finished copy has.
+        has_all_objects: whether there are all objects that a finished copy has.
     """
 
     start_offset: int
     segment_id: str
     size_bytes: int
-    is_complete: bool
+    has_all_objects: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the copy was finished. Brokers copy no segments without batches."""
+        return self.has_all_objects and self.size_bytes > 0
 
 
 def segments_by_name(copies: Iterable[NamedCopy]) -> list[RemoteSegment]:

@@ -11,9 +11,11 @@ from native_log.log.offset_span import OffsetSpan
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.sources.joined import JoinedSource
 from native_log.log.sources.log_part import LogPart
+from native_log.log.tiers.cut_storage import CutStorage
 from native_log.log.tiers.lineage import epochs_of, trace_lineage
 from native_log.log.tiers.segment_source import SegmentSource
 from native_log.segment.files import MAX_OFFSET
+from native_log.storage import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -141,6 +143,9 @@ def _source(log: LogState, stored: StoredSegments, segment: RemoteSegment) -> Se
     end = segment.span.end_offset if segment.is_end_known else None
     file = stored.logs[segment.key]
     file = replace(file, end_offset=MAX_OFFSET if end is None else end)
+    if segment.size_bytes is not None and file.size_bytes < segment.size_bytes:
+        folder = Folder(file.folder.path, CutStorage(file.folder.storage, segment.size_bytes))
+        file = replace(file, folder=folder, size_bytes=segment.size_bytes)
     return SegmentSource(file, log.source.topic, log.source.partition, end, log.max_batch_bytes)
 
 

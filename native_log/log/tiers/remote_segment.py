@@ -36,6 +36,7 @@ class RemoteSegment:
         span: the offsets of its records. If only names are known, it may end earlier.
         leader_epochs: the leader epochs of its records, and where they begin in the segment.
         is_end_known: whether `span` ends after the last record, and not just somewhere behind it.
+        size_bytes: the size of its `.log` file on the broker's disk; None: unknown.
         custom_metadata: what the broker's plugin added (Kafka: CustomMetadata); None: nothing is known.
     """
 
@@ -43,6 +44,7 @@ class RemoteSegment:
     span: OffsetSpan
     leader_epochs: tuple[EpochEntry, ...]
     is_end_known: bool = True
+    size_bytes: int | None = None
     custom_metadata: bytes | None = None
 
     @property
