@@ -11,6 +11,7 @@ from native_log.log.tail import Tail
 from native_log.log.tiers.join import join
 from native_log.log.tiers.remote_segment import RemotePartition
 from native_log.logdir.remote_starts import read_remote_segments
+from native_log.segment.files import MAX_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from native_log.log.sources.joined import JoinedSource
     from native_log.log.tiers.layouts.names import PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
-    from native_log.log.tiers.tier import Tier
+    from native_log.log.tiers.tier import StoredSegments, Tier
     from native_log.policies import Gaps
     from native_log.storage import Folder
 
@@ -61,8 +62,10 @@ class RemoteJoin:
         if any(segment.key in stored.damaged for segment in named or ()):
             named = self._named_segments(None)  # a broker says so before it deletes objects
         segments = stored.known if named is None else named
-        if named is None and self.name.topic_id and self.metadata_dirs and stored.known:
-            self._warn_of_missing_metadata()
+        if named is None:
+            self._warn_of_damaged_start(stored)
+            if self.name.topic_id and self.metadata_dirs and stored.known:
+                self._warn_of_missing_metadata()
         joined = join(log, stored, segments, self.gaps, keeps_start=self.tier.keeps_log_start)
         return replace(joined, join_again=self)
 
@@ -78,6 +81,16 @@ class RemoteJoin:
             metadata = read_remote_segments(self.metadata_dirs)
         remote = RemotePartition(name.topic, name.partition, name.topic_id)
         return metadata.readable(remote) if metadata.knows(remote) else None
+
+    def _warn_of_damaged_start(self, stored: StoredSegments) -> None:
+        first = min((segment.span.start_offset for segment in stored.known), default=MAX_OFFSET)
+        before = [start for start, _ in stored.damaged if start < first]
+        if before:
+            logger.warning(
+                "%s-%d: expected all objects of the segment at offset %d, found only some: its records "
+                "are left out. They are lost, or retention is deleting them",
+                *(self.name.topic, self.name.partition, min(before)),
+            )
 
     def _warn_of_missing_metadata(self) -> None:
         logger.warning(

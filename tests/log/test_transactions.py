@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import native_log
 from native_log.errors import CorruptIndexError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
-from native_log.log.producers.transactions import aborted_ranges
+from native_log.log.producers.transactions import aborted_ranges, without_overlaps
 from native_log.log.reading import reader
 from native_log.segment.files import file_name
 from tests.builders.batches import ABORT, COMMIT, TRANSACTIONAL, batch, marker, v2
@@ -123,6 +124,43 @@ def test_any_part_of_any_log(
     rows, stable = committed(steps[left:], firsts[left:])
     assert trimmed.last_stable_offset == stable
     assert offsets(trimmed.read(columns=["offset"], isolation_level=COMMITTED)) == rows
+
+
+@settings(max_examples=examples(75), deadline=None)
+@given(steps, st.integers(1, 8), st.data())
+def test_lost_markers_are_replaced_by_the_indexes(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], roll_every: int, data: st.DataObject
+) -> None:
+    steps = [Step(1, "data"), Step(2, "data"), Step(1, "abort"), *steps]
+    directory = tmp_path_factory.mktemp("lost-marker") / "t-0"
+    firsts = write_steps(directory, steps, roll_every)
+    rows, _ = committed(steps, firsts)
+    native_log.reindex(directory)
+    markers = [number for number, step in enumerate(steps) if step.kind in ("abort", "commit")]
+    lost = data.draw(st.sampled_from(markers))
+    producer_id = steps[lost].producer_id
+    own = [
+        step.kind for step in steps[lost + 1 :] if step.producer_id == producer_id and step.kind != "plain"
+    ]
+    assume(own[:1] in ([], ["data"]))  # no marker of a transaction without data
+    first = lost - lost % roll_every
+    position = sum(len(step.data(0)) for step in steps[first:lost])
+    with (directory / file_name(firsts[first], "log")).open("r+b") as log_file:
+        log_file.seek(position)
+        log_file.write(b"damaged")
+    log = PartitionLog.open(directory)
+    read = offsets(log.read(columns=["offset"], isolation_level=COMMITTED, mode="dropMalformed"))
+    assert read == [row for row in rows if row < log.last_stable_offset]
+    scan = log.scan(columns=["offset"], isolation_level=COMMITTED, mode="dropMalformed")
+    assert scan.count_rows() == len(read)
+
+
+def test_transactions_of_the_index_within_a_longer_one() -> None:
+    assert without_overlaps([(1, 40, 60), (1, 0, 100), (2, 50, 70), (1, 101, 120), (1, 110, 130)]) == [
+        (1, 0, 100),
+        (1, 101, 130),
+        (2, 50, 70),
+    ]
 
 
 def test_listing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Find the transactions of a log from its markers, without `.txnindex` files.
+"""Find the transactions of a log from its markers. Where bytes are damaged, `.txnindex` files help.
 
 A `.txnindex` file can be missing without notice: it is written after the log, and a copy may leave it out.
 Markers cannot be missing: compaction keeps each marker as long as a batch of its transaction is left. So the
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.log.log_state import LogState
     from native_log.log.sliced_range import SlicedRange
     from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
 
     The headers in the range are read first, then those after the range, until each transaction that is open
     at the end of the range has its marker. The next marker of a producer decides about all its batches before
-    it.
+    it. If bytes are damaged, which may have held a marker, the `.txnindex` files decide, as in a broker.
 
     Args:
         range: the range that is read.
@@ -132,10 +133,12 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     open_transactions = OpenTransactions()
     window = Window()
     aborted: list[tuple[int, int, int]] = []
+    segments: dict[str, LogSegment] = {}
+    damaged: list[DamagedRange] = []  # the reader of the range reports it
     for part in range.readable_slices():
+        segments[str(part.segment.path)] = part.segment
         with part.lookup(window, range.max_batch_bytes) as lookup:
-            # Ignore damage here, because the reader of the range reports it.
-            for scanned in lookup.batches(part.start_position, lambda _: None, next_offset=part.next_offset):
+            for scanned in lookup.batches(part.start_position, damaged.append, next_offset=part.next_offset):
                 aborted += [
                     (t.producer_id, t.first_offset, t.last_offset or 0)
                     for t in open_transactions.apply(scanned.batches)
@@ -143,7 +146,14 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
                 ]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
     if pending:
-        for _, scanned in range.source.open().headers(range.end_offset, on_damage):
+        log = range.source.open()
+
+        def note(lost: DamagedRange) -> None:
+            damaged.append(lost)
+            on_damage(lost)
+
+        for segment, scanned in log.headers(range.end_offset, note):
+            segments[str(segment.path)] = segment
             for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
                 if is_control and control_type is not None and producer in pending:
                     first = pending.pop(producer)
@@ -153,7 +163,33 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
                 break
         # Without a marker, a transaction is not committed.
         aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
-    return pack_ranges(sorted(aborted))
+        paths = {each.path for each in damaged}
+        segments |= {path: each for each in log.segments if (path := str(each.path)) in paths}
+    if damaged:
+        aborted = _as_indexed(aborted, segments.values())
+    return pack_ranges(without_overlaps(aborted))
+
+
+def _as_indexed(
+    aborted: Iterable[tuple[int, int, int]], segments: Iterable[LogSegment]
+) -> list[tuple[int, int, int]]:
+    """Return aborted transactions with those in the indexes of segments, and with the first offsets there."""
+    firsts = {(producer, last): first for producer, first, last in aborted}
+    for segment in segments:
+        for txn in segment.load_transaction_index().entries:
+            firsts[txn.producer_id, txn.last_offset] = txn.first_offset
+    return [(producer, first, last) for (producer, last), first in firsts.items()]
+
+
+def without_overlaps(aborted: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Sort (producer id, first offset, last offset), and join those of one producer that overlap."""
+    joined: list[tuple[int, int, int]] = []
+    for producer, first, last in sorted(aborted):
+        if joined and joined[-1][0] == producer and first <= joined[-1][2]:
+            last = max(last, joined[-1][2])
+            first = joined.pop()[1]
+        joined.append((producer, first, last))
+    return joined
 
 
 def pack_ranges(aborted: Iterable[tuple[int, int, int]]) -> bytes:
