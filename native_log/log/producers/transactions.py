@@ -134,11 +134,19 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     window = Window()
     aborted: list[tuple[int, int, int]] = []
     segments: dict[str, LogSegment] = {}
-    damaged: list[DamagedRange] = []  # the reader of the range reports it
+    damaged_paths: set[str] = set()
+
+    def note(damaged: DamagedRange) -> None:  # the reader of the range reports it
+        damaged_paths.add(damaged.path)
+
+    def note_after_range(damaged: DamagedRange) -> None:
+        note(damaged)
+        on_damage(damaged)
+
     for part in range.readable_slices():
         segments[str(part.segment.path)] = part.segment
         with part.lookup(window, range.max_batch_bytes) as lookup:
-            for scanned in lookup.batches(part.start_position, damaged.append, next_offset=part.next_offset):
+            for scanned in lookup.batches(part.start_position, note, next_offset=part.next_offset):
                 aborted += [
                     (t.producer_id, t.first_offset, t.last_offset or 0)
                     for t in open_transactions.apply(scanned.batches)
@@ -147,12 +155,7 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
     if pending:
         log = range.source.open()
-
-        def note(lost: DamagedRange) -> None:
-            damaged.append(lost)
-            on_damage(lost)
-
-        for segment, scanned in log.headers(range.end_offset, note):
+        for segment, scanned in log.headers(range.end_offset, note_after_range):
             segments[str(segment.path)] = segment
             for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
                 if is_control and control_type is not None and producer in pending:
@@ -163,9 +166,8 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
                 break
         # Without a marker, a transaction is not committed.
         aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
-        paths = {each.path for each in damaged}
-        segments |= {path: each for each in log.segments if (path := str(each.path)) in paths}
-    if damaged:
+        segments |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
+    if damaged_paths:
         aborted = _as_indexed(aborted, segments.values())
     return pack_ranges(without_overlaps(aborted))
 
