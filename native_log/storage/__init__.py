@@ -1,9 +1,9 @@
 """Open, read and write data files; no other package does.
 
 `files` says what reading logs needs of a storage, `local` is the local file system, `remote` is the storage
-of URLs, and `urls` makes paths of them. An `anonymous_file` holds bytes that are not on a disk: a
-`ranged_file` reads ahead, a `chunked_file` is made from others. A `byte_cache` remembers bytes. `faulty`
-reads from failing disks.
+of URLs, and `urls` makes paths of them. `wrapped` passes calls on to another storage. An `anonymous_file`
+holds bytes that are not on a disk: a `ranged_file` reads ahead, a `chunked_file` is made from others. A
+`byte_cache` remembers bytes. `faulty` reads from failing disks.
 
 `writing` writes local files. `opening` opens regular files and nothing else, `descriptors` keeps within the
 limit of open files, `ownership` gives new files to the owner of their directory, and `hard_links` protects
@@ -47,6 +47,7 @@ from native_log.storage.remote.credentials import (
 from native_log.storage.remote.default_file_system import with_name_node
 from native_log.storage.remote.url_storage import Storages, UrlStorage, storage_of
 from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
+from native_log.storage.wrapped import WrappedStorage
 
 __all__ = [
     "CHUNK_BYTES",
@@ -72,6 +73,7 @@ __all__ = [
     "UrlPath",
     "UrlStorage",
     "Window",
+    "WrappedStorage",
     "file_version",
     "folder_of",
     "has_urls",

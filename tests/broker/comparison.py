@@ -63,7 +63,7 @@ class Comparison:
         is_cut: whether kafkalog's recovery cuts off data.
         start_offset, end_offset: log start and end offset after kafkalog's recovery.
         start_offset_from_start, end_offset_from_start: after kafkalog's recovery from the start.
-    end_offset_then: after Kafka has loaded that; None if it rejects it.
+        end_offset_then: after Kafka has loaded that; None if it rejects it.
     """
 
     log: DamagedLog

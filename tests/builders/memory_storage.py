@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from native_log.storage import DataFile
+from native_log.storage import DataFile, WrappedStorage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from native_log.storage import FileEntry, KnownFile, Storage
+    from native_log.storage import FileEntry, KnownFile
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,14 @@ class MemoryStorage:
 
 
 @dataclass(frozen=True, eq=False)
-class FailingStorage:
+class FailingStorage(WrappedStorage):
     """A storage of which one access fails.
 
     Attributes:
-        storage: the storage.
         failing: the number of the access that fails, from 0.
         accesses: the paths of all accesses so far.
     """
 
-    storage: Storage
     failing: int
     accesses: list[str] = field(default_factory=list)
 
@@ -128,15 +126,6 @@ class FailingStorage:
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         self._count(path)
         return self.storage.open(path, follow_link=follow_link, known=known)
-
-    def listed(self, path: str) -> KnownFile | None:
-        return self.storage.listed(path)
-
-    def exists(self, path: str) -> bool:
-        return self.storage.exists(path)
-
-    def identity(self, path: str) -> str:
-        return self.storage.identity(path)
 
     def _count(self, path: str) -> None:
         self.accesses.append(path)

@@ -298,7 +298,7 @@ def test_objects_without_metadata_and_metadata_without_objects(tmp_path: Path) -
     assert ("missing-object", first.parent.name, segments[1].base_offset) in found
 
 
-def test_a_key_prefix_without_objects_is_told(tmp_path: Path) -> None:
+def test_a_key_prefix_without_objects_is_reported(tmp_path: Path) -> None:
     folder = tiered("aiven-zstd-aes").folder
     with pytest.raises(
         KafkaLogError, match=r"found none; check the path, remote\.layout, and remote\.prefix"

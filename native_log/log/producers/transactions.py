@@ -155,21 +155,39 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
     if pending:
         log = range.source.open()
-        for segment, scanned in log.headers(range.end_offset, note_after_range):
-            segments[str(segment.path)] = segment
-            for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
-                if is_control and control_type is not None and producer in pending:
-                    first = pending.pop(producer)
-                    if control_type == ABORT:
-                        aborted.append((producer, first, offset))
-            if not pending:
-                break
-        # Without a marker, a transaction is not committed.
-        aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
-        segments |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
+        aborted += _aborted_later(log, range.end_offset, pending, segments, note_after_range)
+        if damaged_paths:  # a segment may have no batches, only damage
+            segments |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
     if damaged_paths:
         aborted = _as_indexed(aborted, segments.values())
     return pack_ranges(without_overlaps(aborted))
+
+
+def _aborted_later(
+    log: LogState,
+    start_offset: int,
+    pending: dict[int, int],
+    segments: dict[str, LogSegment],
+    on_damage: Callable[[DamagedRange], None],
+) -> list[tuple[int, int, int]]:
+    """Return which transactions markers at or above an offset abort.
+
+    Args:
+        pending: the first offsets of the transactions, by producer id. Those that end are removed.
+        segments: receives the segments that are read, by path.
+    """
+    aborted = []
+    for segment, scanned in log.headers(start_offset, on_damage):
+        segments[str(segment.path)] = segment
+        for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
+            if is_control and control_type is not None and producer in pending:
+                first = pending.pop(producer)
+                if control_type == ABORT:
+                    aborted.append((producer, first, offset))
+        if not pending:
+            break
+    # Without a marker, a transaction is not committed.
+    return aborted + [(producer, first, _NO_MARKER) for producer, first in pending.items()]
 
 
 def _as_indexed(

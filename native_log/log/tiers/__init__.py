@@ -8,7 +8,7 @@
 | by_name | what names alone tell of segments: pure |
 | tier, aiven_tier, detection | find partitions and segments in remote storage |
 | aiven_storage | restores the files of segments from chunks |
-| cut_storage | makes the missing end of an object damage |
+| cut_storage | makes the missing end of an object count as damage |
 | segment_source | the log in one remote segment |
 | join | a log of remote segments and a local directory |
 """

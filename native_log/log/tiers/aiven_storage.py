@@ -19,13 +19,13 @@ from native_log.log.tiers.layouts.aiven import (
     parse_manifest,
 )
 from native_log.log.tiers.layouts.aiven_encryption import EncryptionError, decrypt, decrypt_data_key
-from native_log.storage import LOCAL, ByteCache, ChunkedFile, Folder
+from native_log.storage import LOCAL, ByteCache, ChunkedFile, Folder, WrappedStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable
 
     from native_log.log.tiers.layouts.aiven import Encryption, Manifest
-    from native_log.storage import DataFile, FileEntry, KnownFile, Storage
+    from native_log.storage import DataFile, KnownFile, Storage
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _CHUNKS = ByteCache(32 << 20)
 
 
 @dataclass(frozen=True, slots=True)
-class AivenStorage:
+class AivenStorage(WrappedStorage):
     """The objects of a storage, and the files of segments in them as a broker had them. See Storage.
 
     `<name>.log` is the file with the batches, `<name>.index`, `.timeindex` and `.txnindex` are its indexes.
@@ -47,20 +47,8 @@ class AivenStorage:
     storage: Storage = LOCAL
     keys: str | None = None
 
-    def list(self, path: str) -> Mapping[str, FileEntry]:
-        """See Storage: the objects."""
-        return self.storage.list(path)
-
     def listed(self, path: str) -> None:
         """See Storage. A file of a segment is no object by itself."""
-
-    def exists(self, path: str) -> bool:
-        """See Storage: whether there is an object."""
-        return self.storage.exists(path)
-
-    def identity(self, path: str) -> str:
-        """See Storage."""
-        return self.storage.identity(path)
 
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         """See Storage: open a file of a segment.

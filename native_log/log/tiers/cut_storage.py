@@ -6,46 +6,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.segment.files import LOG
-from native_log.storage import ChunkedFile
+from native_log.storage import ChunkedFile, WrappedStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from native_log.storage import DataFile, FileEntry, KnownFile, Storage
+    from native_log.storage import DataFile, KnownFile
 
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class CutStorage:
-    """A storage with one segment, of which the end is missing. See Storage.
+class CutStorage(WrappedStorage):
+    """A storage with one segment, whose end is missing. See WrappedStorage.
 
     Attributes:
-        storage: has the objects.
         size_bytes: the size that the file with the batches had.
     """
 
-    storage: Storage
     size_bytes: int
 
-    def list(self, path: str) -> Mapping[str, FileEntry]:
-        """See Storage."""
-        return self.storage.list(path)
-
-    def listed(self, path: str) -> KnownFile | None:
-        """See Storage."""
-        return self.storage.listed(path)
-
-    def exists(self, path: str) -> bool:
-        """See Storage."""
-        return self.storage.exists(path)
-
-    def identity(self, path: str) -> str:
-        """See Storage."""
-        return self.storage.identity(path)
-
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
-        """See Storage. The missing bytes of the file with the batches are zeros, as of a damaged disk."""
+        """See Storage. The missing end of the file with the batches reads as zeros."""
         if path.endswith(f".{LOG}"):
             return _CutFile(self.storage.open(path), self.size_bytes)
         return self.storage.open(path, follow_link=follow_link, known=known)

@@ -59,19 +59,18 @@ def join(
     _warn_of_end(log, segments, end)
     complete = [segment for segment in segments if segment.key in stored.logs]
     sources = {segment.key: _source(log, stored, segment) for segment in complete}
-    copies = [
-        LogPart(sources[part.segment.key], part.span)
-        for part in trace_lineage(complete, epochs, OffsetSpan(start, end))
-    ]
-    copied = [part.span for part in trace_lineage(segments, epochs, OffsetSpan(start, end))]
+    copied = readable = trace_lineage(segments, epochs, OffsetSpan(start, end))
+    if len(complete) < len(segments):
+        readable = trace_lineage(complete, epochs, OffsetSpan(start, end))
+    copies = [LogPart(sources[part.segment.key], part.span) for part in readable]
     parts = _within(copies, OffsetSpan(0, remote_end))
     local = _local_source(log, gaps)
     if log.segments:
         parts += _within(local.parts, OffsetSpan(remote_end, end))
     else:
-        end = copied[-1].end_offset if copied else start
+        end = copied[-1].span.end_offset if copied else start
     in_both = _within(copies, OffsetSpan(remote_end, end))
-    starts = [span.start_offset for span in (*copied, *(part.span for part in parts))]
+    starts = [part.span.start_offset for part in copied] + [part.span.start_offset for part in parts]
     return replace(
         local,
         parts=tuple(parts),

@@ -88,7 +88,7 @@ def test_one_damaged_object(
         lost = span_of(partition, file.name)
         try:
             rows = as_rows(open_log(copy).read(columns=COLUMNS, isolation_level=level))
-            if partition.layout == "pinterest" and lost.start == 0:  # no metadata tells that it was there
+            if partition.layout == "pinterest" and lost.start == 0:  # no metadata says that it was there
                 rows = [row for row in expected if row["offset"] in lost and row not in rows] + rows
             assert rows == expected
         except (KafkaLogError, OSError) as error:
@@ -105,7 +105,7 @@ def test_one_damaged_object(
             return
         whole = OffsetSpan(0, log.log_end_offset)
         if level == "read_committed" and log.state.source.lost(whole):
-            return  # markers may be lost with the segment, and nothing tells about their transactions
+            return  # markers may be lost with the segment, and then nothing says how their transactions ended
         assert left == [row for row in expected if row in left]
         assert [row for row in expected if row["offset"] not in lost] == [
             row for row in left if row["offset"] not in lost
@@ -153,7 +153,9 @@ def test_without_metadata_an_empty_object_is_a_hole(tmp_path: Path) -> None:
     assert as_rows(open_log(copy).read(columns=COLUMNS, fail_on_data_loss=False)) == rows
 
 
-def test_without_metadata_a_damaged_start_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_metadata_a_damaged_start_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     partition = next(each for each in READABLE if each.layout == "pinterest")
     copy, (file, *_) = with_logs(partition, tmp_path)
     file.unlink()
