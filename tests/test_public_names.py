@@ -73,7 +73,8 @@ def test_completion_of_a_log_shows_what_users_need(tmp_path: Path) -> None:
         *("append", "append_batches", "batches", "checkpointed_high_watermark", "close", "config"),
         *("end_offset", "flush", "follow", "high_watermark", "last_stable_offset", "leader_epochs"),
         "local_log_start_offset",
-        *("log_end_offset", "log_start_offset", "missing_end", "missing_start", "offset_for_timestamp"),
+        *("log_end_offset", "log_start_offset", "missing_end", "missing_segments"),
+        *("missing_start", "offset_for_timestamp"),
         *("open", "partition", "path", "range", "read", "reopen", "scan", "segments", "size_bytes", "topic"),
         *("topic_id", "transactions"),
     }

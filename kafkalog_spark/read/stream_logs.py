@@ -106,6 +106,9 @@ class StreamLogs:
                 continue
             if log.log.missing_end is not None:
                 logger.warning("%s: %s; run kafkalog verify for details", log.path, log.log.missing_end)
+            if log.log.missing_segments is not None:
+                missing = log.log.missing_segments
+                logger.warning("%s/%s; run kafkalog verify for details", log.path, missing)
             if tp in self.identities:
                 self._compare(tp, log, self.identities[tp])
 

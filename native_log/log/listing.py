@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
-from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
+from native_log.log.log_files import (
+    SegmentFiles,
+    indexes_without_log,
+    loadable_files,
+    select_files,
+    swap_logs,
+)
 from native_log.log.ordinary_listing import list_ordinary
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
@@ -37,10 +43,12 @@ class LogListing:
     Attributes:
         segments: by ascending base offset.
         snapshots: (offset, file name) of producer state snapshots, newest first.
+        without_log: the base offsets of offset indexes whose .log file is missing, sorted.
     """
 
     segments: tuple[LogSegment, ...]
     snapshots: tuple[tuple[int, str], ...]
+    without_log: tuple[int, ...] = ()
 
 
 def list_log(
@@ -141,7 +149,8 @@ def _listing_of(
         replaced = min(swap.offset for swap in swaps), max(next_offsets)
     chosen = select_files(files, replaced)
     ends = [*(names.base_offset for names in chosen.segments[1:]), MAX_OFFSET]
-    return LogListing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
+    without_log = tuple(indexes_without_log(by_name)) if chosen.has_other_indexes else ()
+    return LogListing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots, without_log)
 
 
 def list_with_tail(

@@ -46,10 +46,12 @@ class SelectedFiles:
     Attributes:
         segments: by ascending base offset.
         snapshots: (offset, file name) of producer state snapshots, newest first.
+        has_other_indexes: whether there are offset indexes of no segment.
     """
 
     segments: tuple[SegmentFiles, ...]
     snapshots: tuple[tuple[int, str], ...]
+    has_other_indexes: bool
 
 
 def loadable_files(names: Iterable[str]) -> list[FileName]:
@@ -100,6 +102,7 @@ def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) ->
             for base, log in sorted(chosen[LOG].items())
         ),
         tuple(sorted(chosen[SNAPSHOT].items(), reverse=True)),
+        not chosen[INDEX].keys() <= chosen[LOG].keys(),
     )
 
 

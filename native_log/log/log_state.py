@@ -127,6 +127,7 @@ class LogState:
             log_start_offset if the records before it are in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
         locations: remembers where offsets were found; None: nothing is remembered.
+        without_log: the base offsets of offset indexes whose .log file is missing, sorted.
     """
 
     source: LogSource
@@ -136,6 +137,7 @@ class LogState:
     local_log_start_offset: int
     log_end_offset: int
     locations: LocationCache | None = None
+    without_log: tuple[int, ...] = ()
 
     @property
     def path(self) -> Path:

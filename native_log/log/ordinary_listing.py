@@ -2,7 +2,8 @@
 
 With thousands of partitions, creating Python objects for all directory entries would take most of the time.
 The kernel declines unusual directories, which `listing` handles: those with files of an interrupted
-compaction, with names that no broker writes or with links, and those that are changing.
+compaction, with an index whose .log file is missing, with names that no broker writes or with links, and
+those that are changing.
 """
 
 from __future__ import annotations

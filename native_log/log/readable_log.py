@@ -11,6 +11,7 @@ import pyarrow as pa
 from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
 from native_log.lazy import lazy_property
+from native_log.log.missing_segments import describe_all, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.columns import check_mode, record_schema
@@ -18,6 +19,7 @@ from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
+from native_log.segment.files import MAX_OFFSET
 from native_log.times import TimeLike, to_time_ms
 
 if TYPE_CHECKING:
@@ -147,6 +149,14 @@ class ReadableLog:
         return self.state.missing_end
 
     @property
+    def missing_segments(self) -> str | None:
+        """The segments of which only the index is left, in one line; None if there are none.
+
+        Brokers remove such an index, and consumers skip the offsets without an error.
+        """
+        return describe_all(self._missing_segments)
+
+    @property
     def invalid_bytes(self) -> int:
         """The number of bytes after the last valid batch, which are not read.
 
@@ -215,6 +225,8 @@ class ReadableLog:
                 the log is damaged or missing.
             isolation_level: "read_uncommitted" or "read_committed".
 
+        A warning is logged, too, if segments with some of the records are missing.
+
         Raises:
             OffsetOutOfRangeError: an offset lies outside [local_log_start_offset, log_end_offset].
             TypeError: an offset is not an int.
@@ -225,6 +237,10 @@ class ReadableLog:
         limit = self.end_offset(isolation_level)
         if end_offset is None:
             report_missing_end(self.state)
+        requested = OffsetSpan(start_offset or 0, MAX_OFFSET if end_offset is None else end_offset)
+        missing = describe_all([span for span in self._missing_segments if span.overlaps(requested)])
+        if missing is not None:
+            _warn_once(f"{self.path}/{missing}; run kafkalog verify for details")
         if start_offset is None and self.missing_start:
             logger.warning("%s is read only in part: %s", self.path, self.missing_start)
         self.state.check_offset(limit if end_offset is None else end_offset)
@@ -363,6 +379,10 @@ class ReadableLog:
         on_damage = _damage_handler(mode)
         report_missing_end(self.state)
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
+
+    @lazy_property
+    def _missing_segments(self) -> tuple[OffsetSpan, ...]:
+        return missing_segments(self.state)
 
     @lazy_property
     def _last_stable_offset(self) -> int:

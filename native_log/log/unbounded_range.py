@@ -51,11 +51,11 @@ class UnboundedRange(SlicedRange):
     def of(cls, source: DirectorySource, listing: LogListing) -> UnboundedRange | None:
         """Return the records of a whole log, to be read with the isolation level "read_uncommitted".
 
-        Return None if the log's checkpoints set an end, or show that the start of the log is missing.
+        Return None if the log's checkpoints set an end, or if segments or the start of the log are missing.
         """
         last = listing.segments[-1] if listing.segments else None
         state = source.state(listing, Tail(0 if last is None else last.size_bytes, MAX_OFFSET))
-        if state.checkpoints.live or state.missing_start is not None:
+        if state.checkpoints.live or state.missing_start is not None or state.without_log:
             return None
         start = state.local_log_start_offset
         located = state.locate(OffsetSpan(start, MAX_OFFSET))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
 from native_log.log.gaps import GapCheck, GapCount
-from native_log.log.listing import file_names
-from native_log.log.log_files import indexes_without_log
+from native_log.log.missing_segments import describe_missing, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
@@ -92,12 +91,13 @@ def verify_log(
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
     gap_check = GapCheck(gaps, max(base, log.log_start_offset))
-    without_log = indexes_without_log(file_names(log.state.source.folder))
+    missing = {span.end_offset: span for span in missing_segments(log.state)}
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
-        missing = list(_missing_segments(log, without_log, max(previous, base - 1), segment.base_offset))
-        yield from missing
-        gap_check.begin(segment.base_offset, is_reported=bool(missing))
+        missing_before = missing.pop(segment.base_offset, None)
+        if missing_before is not None:
+            yield _missing_segment(log, missing_before)
+        gap_check.begin(segment.base_offset, is_reported=missing_before is not None)
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
@@ -114,8 +114,8 @@ def verify_log(
         yield from check.check_time_index(is_last)
         previous = check.previous
         advance(segment.size_bytes - check.position)
-    if not log.checkpoints.live:
-        yield from _missing_segments(log, without_log, previous, None)
+    for span in missing.values():
+        yield _missing_segment(log, span)
     if gap_check.doubtful.gaps:
         on_doubt(gap_check.doubtful)
     yield from _check_lost(log)
@@ -351,30 +351,15 @@ def _increase(offsets: list[int]) -> bool:
     return all(before < after for before, after in pairwise(offsets))
 
 
-def _missing_segments(
-    log: PartitionLog, without_log: list[int], previous: int, next_base: int | None
-) -> Iterator[Problem]:
-    """Yield a problem if an index shows that segments between `previous` and `next_base` are missing.
-
-    An index at or below `previous` is no problem: its segment was merged into another one.
-
-    Args:
-        log: the log.
-        without_log: the base offsets of indexes without a .log file.
-        previous: the last offset before the gap.
-        next_base: the base offset of the next segment; None: there is none.
-    """
-    missing = [base for base in without_log if previous < base and (next_base is None or base < next_base)]
-    if missing and missing[0] >= log.log_start_offset:
-        up_to = "" if next_base is None else f" to {next_base - 1}"
-        yield Problem(
-            "missing-segment",
-            f"{log.path}/{file_name(missing[0], INDEX)}",
-            None,
-            missing[0],
-            f"the .log file of this index is missing, and with it the offsets from {missing[0]}{up_to}",
-            "Take it from another replica. A broker ignores the gap and removes the index",
-        )
+def _missing_segment(log: PartitionLog, span: OffsetSpan) -> Problem:
+    return Problem(
+        "missing-segment",
+        f"{log.path}/{file_name(span.start_offset, INDEX)}",
+        None,
+        span.start_offset,
+        describe_missing(span),
+        "Take it from another replica. A broker ignores the gap and removes the index",
+    )
 
 
 def _check_lost(log: PartitionLog) -> Iterator[Problem]:

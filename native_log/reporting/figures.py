@@ -114,7 +114,7 @@ class PartitionFigures:
         is_cleanable: whether a broker would compact it now.
         cleanable_since_ms: the last timestamp of its oldest segment with dirty records; None: unknown, or
             there is none that can be compacted.
-        missing_start, missing_end: see LocalLog.
+        missing_start, missing_end, missing_segments: see LocalLog.
         open_transactions: None if they were not searched for.
         codecs: by codec, from the headers of all batches; None if they were not read.
         damaged_ranges: the number of byte ranges without valid headers; None if headers were not read.
@@ -143,6 +143,7 @@ class PartitionFigures:
     cleanable_since_ms: int | None = None
     missing_start: str | None = None
     missing_end: str | None = None
+    missing_segments: str | None = None
     open_transactions: tuple[OpenTransaction, ...] | None = None
     codecs: Mapping[str, CodecFigures] | None = None
     damaged_ranges: int | None = None

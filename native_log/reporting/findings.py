@@ -139,6 +139,15 @@ def _log_ends(figures: ReportFigures) -> Iterator[Finding]:
             "another replica.",
             (f"{partition.name}: {partition.missing_end}" for partition in ended),
         )
+    incomplete = [partition for partition in figures.partitions if partition.missing_segments]
+    if incomplete and figures.problems is None:  # so are these
+        yield _finding(
+            "error",
+            f"{count(len(incomplete), 'log')} without some of their segments",
+            "Indexes are there, but not their .log files. Consumers skip the offsets without an error. Copy "
+            "the segments from another replica.",
+            (f"{partition.name}: {partition.missing_segments}" for partition in incomplete),
+        )
     started = [partition for partition in figures.partitions if partition.missing_start]
     if started:
         yield _finding(

@@ -70,6 +70,7 @@ def describe_partition(
         policy=policy,
         missing_start=log.missing_start,
         missing_end=log.missing_end,
+        missing_segments=log.missing_segments,
         **batch_figures,
     )
     return figures if compaction.skipped is not None else _with_dirty_ratio(log, figures, compaction, now_ms)

@@ -37,6 +37,7 @@ def test_nothing_is_wrong() -> None:
         (report(problems=(ProblemKind("crc", 2, ("x", "y")),)), "error", "2 problems of kind crc"),
         (report(partition(damaged_ranges=1)), "error", "1 partition with damaged batches"),
         (report(partition(missing_end="torn")), "warning", "1 log with a damaged or missing end"),
+        (report(partition(missing_segments="gone")), "error", "1 log without some of their segments"),
         (report(partition(missing_start="gone")), "note", "1 log without their first records"),
         (report(metadata_unreadable="why"), "warning", "The cluster's metadata cannot be read"),
         (

@@ -76,6 +76,7 @@ def everything(name: str) -> ReportFigures:
         cleanable_since_ms=NOW_MS - 9 * DAY_MS,
         missing_start=name,
         missing_end=name,
+        missing_segments=name,
         open_transactions=(OpenTransaction(1, 0, 5, NOW_MS - 2 * DAY_MS),),
     )
     other = partition(

@@ -21,6 +21,7 @@ from native_log.checkpoints.offset_checkpoints import (
     update_offset_checkpoint,
 )
 from native_log.errors import UnknownTopicOrPartitionError
+from native_log.segment.files import file_name
 from tests.effort import examples
 
 from .read_limits import needs_read_limits
@@ -119,6 +120,16 @@ def test_an_initial_offset_that_is_not_kept_is_warned_of(
     logs.create()
     StreamQuery(**logs.options).reader.initialOffset()
     assert "offsetStateLocation is not set" in caplog.text
+
+
+def test_a_stream_reports_missing_segments(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+    logs.create(**{"segment.bytes": 100})
+    for _ in range(3):
+        logs.append(2)
+    lost = logs.log().segments[1]
+    lost.path.unlink()
+    assert drain(StreamQuery(**logs.options, **EARLIEST)) == {("t", 0): [0, 1, 4, 5]}
+    assert f"/{file_name(2, 'index')}: the .log file of this index is missing" in caplog.text
 
 
 def test_a_malformed_state_file_is_an_error(logs: Logs, tmp_path: Path) -> None:

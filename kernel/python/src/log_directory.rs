@@ -34,8 +34,9 @@ type Tail = (i64, i64, i64, i64);
 /// it is small and undamaged
 type Log = (Vec<Segment>, Vec<(i64, String)>, Option<Tail>);
 
-/// Returns the log in each directory; None if a directory cannot be read or is unusual: a compaction left files behind, a
-/// broker would not have given a file its name, a file is not a regular one, or the directory is changing.
+/// Returns the log in each directory; None if a directory cannot be read or is unusual: a compaction left files behind, the
+/// .log file of an index is missing, a broker would not have given a file its name, a file is not a regular one, or the
+/// directory is changing.
 #[pyfunction]
 #[pyo3(signature = (paths, *, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
 pub fn list_logs(py: Python<'_>, paths: Vec<PathBuf>, max_batch_bytes: usize) -> Vec<Option<Log>> {
@@ -85,7 +86,12 @@ fn list(directory: &Path, max_batch_bytes: usize) -> io::Result<Option<Log>> {
     }
     let mut segments = Vec::with_capacity(files.len());
     for (base, each) in files {
-        let Some(log) = each.log else { continue };
+        let Some(log) = each.log else {
+            if each.index {
+                return Ok(None);
+            }
+            continue;
+        };
         let state = log.metadata()?;
         if !state.is_file() || state.len() > MOST_SEGMENT_BYTES {
             return Ok(None);

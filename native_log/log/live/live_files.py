@@ -176,7 +176,7 @@ class LiveFiles:
         end = self._find_end(last, clean_shutdown)
         if end.segment == last and end.tail == self.tail:
             return UNCHANGED
-        listing = LogListing((*self.listing.segments[:-1], end.segment), self.listing.snapshots)
+        listing = replace(self.listing, segments=(*self.listing.segments[:-1], end.segment))
         truncated_to = None
         if end.is_rewritten:
             truncated_to = self._truncated_to(listing, end.tail, self.leader_epochs, last.base_offset)
@@ -209,7 +209,7 @@ class LiveFiles:
         tail = Tail(0, 0)
         if ends:
             tail = ends[-1].tail
-            listing = LogListing((*listing.segments[:-1], ends[-1].segment), listing.snapshots)
+            listing = replace(listing, segments=(*listing.segments[:-1], ends[-1].segment))
         # The epochs are read after the end was found: a broker writes a new epoch before its first batch.
         epochs, epochs_version = self.leader_epochs, self._version_of(LEADER_EPOCH_CHECKPOINT, entries)
         if epochs_version is None or epochs_version != self._versions.leader_epochs:

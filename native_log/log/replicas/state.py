@@ -11,9 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
-from native_log.log.listing import file_names
-from native_log.log.log_files import indexes_without_log
-from native_log.log.offset_span import OffsetSpan
+from native_log.log.missing_segments import missing_segments
 from native_log.log.replicas.history import BatchEpoch, History, history
 from native_log.log.replicas.last_batch import is_believed, last_batch_after_gap
 from native_log.log.replicas.plan import CopyState
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.log.log_state import LogState
+    from native_log.log.offset_span import OffsetSpan
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
@@ -46,7 +45,7 @@ def read_state(log: LogState, end_offset: int | None = None) -> CopyState:
         end,
         log.checkpoints.log_start_offset,
         log.checkpoints.high_watermark,
-        _missing_segments(log),
+        _missing_between(log),
         has_damaged_end=has_damaged_end and end_offset is None and not log.checkpoints.live,
     )
 
@@ -166,16 +165,14 @@ def _batch_epoch(log: LogState, offset: int) -> BatchEpoch | None:
     return None
 
 
-def _missing_segments(log: LogState) -> tuple[OffsetSpan, ...]:
-    """Return the offsets of segments between others of which only the index is left."""
-    bases = [segment.base_offset for segment in log.segments]
-    missing: list[OffsetSpan] = []
-    for base_offset in indexes_without_log(file_names(log.source.folder)):
-        following = bisect_right(bases, base_offset)
-        if not 0 < following < len(bases) or (missing and base_offset < missing[-1].end_offset):
-            continue
-        missing.append(OffsetSpan(base_offset, bases[following]))
-    return tuple(missing)
+def _missing_between(log: LogState) -> tuple[OffsetSpan, ...]:
+    """Return the offsets of missing segments between others."""
+    bases = log.base_offsets
+    return tuple(
+        span
+        for span in missing_segments(log)
+        if bases[0] < span.start_offset and span.end_offset <= bases[-1]
+    )
 
 
 def _lookup(log: LogState, segment: LogSegment) -> SegmentLookup:

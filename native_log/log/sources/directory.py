@@ -114,4 +114,6 @@ class DirectorySource(OneCopy):
         start = max(first, checkpoints.log_start_offset or 0)
         # A broker empties a log that ends before its start offset, and continues at the start offset.
         end = max(tail.next_offset, start)
-        return LogState(source, listing.segments, listing.snapshots, tail, start, end, locations)
+        return LogState(
+            source, listing.segments, listing.snapshots, tail, start, end, locations, listing.without_log
+        )

@@ -126,6 +126,7 @@ class JoinedSource:
             replace(leader.tail, invalid_bytes=0),
             self.log_start_offset,
             self.log_end_offset,
+            without_log=leader.without_log,
             slices=slices,
         )
 
