@@ -11,6 +11,7 @@ from native_log.log.tail import Tail
 from native_log.log.tiers.join import join
 from native_log.log.tiers.remote_segment import RemotePartition
 from native_log.logdir.remote_starts import read_remote_segments
+from native_log.policies import Gaps
 from native_log.segment.files import MAX_OFFSET
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from native_log.log.tiers.layouts.names import PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
     from native_log.log.tiers.tier import StoredSegments, Tier
-    from native_log.policies import Gaps
     from native_log.storage import Folder
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,10 @@ class RemoteJoin:
             self._warn_of_damaged_start(stored)
             if self.name.topic_id and self.metadata_dirs and stored.known:
                 self._warn_of_missing_metadata()
-        joined = join(log, stored, segments, self.gaps, keeps_start=self.tier.keeps_log_start)
+        gaps, is_of_brokers = self.gaps, self.tier.is_of_brokers
+        if is_of_brokers and gaps is Gaps.UNKNOWN:
+            gaps = Gaps.UNEXPLAINED
+        joined = join(log, stored, segments, gaps, keeps_start=is_of_brokers)
         return replace(joined, join_again=self)
 
     def _named_segments(self, metadata: RemoteSegments | None) -> Sequence[RemoteSegment] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,13 @@ class TieredPartition:
         if isolation_level == "read_committed" and self.expected["rowsCommitted"] is not None:
             rows = self.expected["rowsCommitted"]
         return read_rows(self.folder / rows["file"])
+
+    def objects(self) -> list[Path]:
+        """Return the objects of the partition. The names of folders depend on the layout."""
+        topic, number = re.escape(self.key[0]), self.key[1]
+        folder = rf"{topic}-{number}|{topic}-{number}-[\w-]{{22}}|.*{topic}-[\w-]{{22}}/{number}"
+        objects = sorted(each for each in (self.folder / "tier").rglob("0*.*") if each.is_file())
+        return [each for each in objects if re.fullmatch(rf".*/({folder})", str(each.parent))]
 
     def __str__(self) -> str:
         return f"{self.fixture}:{self.key[0]}-{self.key[1]}"

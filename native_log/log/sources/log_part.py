@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,3 +16,9 @@ class LogPart:
 
     source: LogSource
     span: OffsetSpan
+
+    def without(self, span: OffsetSpan) -> list[LogPart]:
+        """Return the parts before and after `span`."""
+        if not self.span.overlaps(span):
+            return [self]
+        return [replace(self, span=each) for each in self.span.without(self.span.intersection(span))]

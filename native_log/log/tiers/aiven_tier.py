@@ -88,7 +88,7 @@ class AivenTier:
         return cls(root, folders, prefix, keys)
 
     @property
-    def keeps_log_start(self) -> bool:
+    def is_of_brokers(self) -> bool:
         """See Tier."""
         return True
 

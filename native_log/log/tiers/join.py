@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.log.listing import next_offset
+from native_log.log.missing_segments import missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.sources.joined import JoinedSource
@@ -66,7 +67,7 @@ def join(
     parts = _within(copies, OffsetSpan(0, remote_end))
     local = _local_source(log, gaps)
     if log.segments:
-        parts += _within(local.parts, OffsetSpan(remote_end, end))
+        parts += _local_parts(log, local, copies, OffsetSpan(remote_end, end))
     else:
         end = copied[-1].span.end_offset if copied else start
     in_both = _within(copies, OffsetSpan(remote_end, end))
@@ -77,6 +78,7 @@ def join(
         spares=(*(local.spares or parts[-1:]), *in_both) if in_both else local.spares,
         log_start_offset=min(starts, default=max(start, log.local_log_start_offset)),
         log_end_offset=end,
+        gaps=gaps,
         checkpoints=replace(log.checkpoints, log_start_offset=start, remote_start_offset=None),
     )
 
@@ -98,6 +100,18 @@ def _local_source(log: LogState, gaps: Gaps) -> JoinedSource:
         None,
         log.checkpoints,
     )
+
+
+def _local_parts(
+    log: LogState, local: JoinedSource, copies: Iterable[LogPart], span: OffsetSpan
+) -> list[LogPart]:
+    """Return the parts of the local log in `span`, and remote ones in the place of missing local segments."""
+    missing = [each.intersection(span) for each in missing_segments(log)]
+    remote = [part for each in missing for part in _within(copies, each)]
+    parts = _within(local.parts, span)
+    for copy in remote:
+        parts = [part for each in parts for part in each.without(copy.span)]
+    return sorted((*parts, *remote), key=lambda part: part.span.start_offset)
 
 
 def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> None:

@@ -46,7 +46,8 @@ class Tier(Protocol):
     Attributes:
         root: the folder that was given.
         folders: the folders of its partitions. A partition has several if its topic was created again.
-        keeps_log_start: whether brokers know of this tier, so that their log start offset is its start, too.
+        is_of_brokers: whether brokers write this tier (KIP-405). Then their log start offset is its start,
+            too, and its topics are not compacted.
     """
 
     @property
@@ -54,7 +55,7 @@ class Tier(Protocol):
     @property
     def folders(self) -> Mapping[PartitionName, tuple[Folder, ...]]: ...
     @property
-    def keeps_log_start(self) -> bool: ...
+    def is_of_brokers(self) -> bool: ...
 
     def only(self, partition: PartitionName) -> Tier:
         """Return the tier with the folders of this partition only."""
@@ -78,7 +79,7 @@ class PlainTier:
 
     root: Folder
     folders: Mapping[PartitionName, tuple[Folder, ...]]
-    keeps_log_start: bool
+    is_of_brokers: bool
     parse_object: Callable[[str], ObjectName | None]
     required: frozenset[str]
 

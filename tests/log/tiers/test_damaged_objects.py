@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -59,14 +58,6 @@ def span_of(partition: TieredPartition, name: str) -> range:
     return range(start, min((int(each.stem) for each in names if int(each.stem) > start), default=1 << 62))
 
 
-def objects_of(partition: TieredPartition) -> list[Path]:
-    """Return the objects of a partition. The names of folders depend on the layout."""
-    topic, number = re.escape(partition.key[0]), partition.key[1]
-    folder = rf"{topic}-{number}|{topic}-{number}-[\w-]{{22}}|.*{topic}-[\w-]{{22}}/{number}"
-    objects = sorted(each for each in (partition.folder / "tier").rglob("0*.*") if each.is_file())
-    return [each for each in objects if re.fullmatch(rf".*/({folder})", str(each.parent))]
-
-
 def open_log(partition: TieredPartition) -> PartitionLog:
     return LogDir(partition.folder / "data", **partition.remote).partition(*partition.key)
 
@@ -81,7 +72,7 @@ def test_one_damaged_object(
     expected = partition.rows(level)
     with tempfile.TemporaryDirectory() as name:
         copy = replace(partition, copy=shutil.copytree(partition.folder, Path(name) / "copy"))
-        objects = objects_of(copy)
+        objects = copy.objects()
         file = data.draw(st.sampled_from(objects))
         note(file.name)
         damage(kind, file, [each for each in objects if each.suffix == file.suffix], place)
@@ -115,7 +106,7 @@ def test_one_damaged_object(
 def with_logs(partition: TieredPartition, path: Path) -> tuple[TieredPartition, list[Path]]:
     """Return a copy of a partition, and its `.log` objects in the order of offsets."""
     copy = replace(partition, copy=shutil.copytree(partition.folder, path / "copy"))
-    return copy, [each for each in objects_of(copy) if each.suffix == ".log"]
+    return copy, [each for each in copy.objects() if each.suffix == ".log"]
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -1,0 +1,91 @@
+"""Local segments that are missing are read from remote storage, if it has them."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import LogDir
+from native_log.log.tiers.tier_of_segments import remote_segments
+from tests.builders.golden_tiered import READABLE, TieredPartition, tiered
+from tests.contents import COLUMNS, as_rows, offsets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from native_log.log import PartitionLog
+
+
+def copy_of(partition: TieredPartition, folder: Path) -> TieredPartition:
+    return replace(partition, copy=shutil.copytree(partition.folder, folder / "copy"))
+
+
+def directory_of(partition: TieredPartition) -> Path:
+    topic, number = partition.key
+    return partition.folder / "data" / f"{topic}-{number}"
+
+
+def open_log(partition: TieredPartition) -> PartitionLog:
+    return LogDir(partition.folder / "data", **partition.remote).partition(*partition.key)
+
+
+def middle_segments(partition: TieredPartition) -> list[str]:
+    """Return the names, without a suffix, of local segments between others that the tier has, too."""
+    local = sorted(path.stem for path in directory_of(partition).glob("*.log"))[1:-1]
+    stored = {
+        path.name[:20]
+        for path in partition.objects()
+        if path.suffix == ".log"
+        and (partition.layout != "pinterest" or path.with_suffix(".index").exists())  # else it is unfinished
+    }
+    return [name for name in local if name in stored]
+
+
+CASES = [(partition, name) for partition in READABLE for name in middle_segments(partition)]
+
+
+def test_there_is_a_case_of_each_layout() -> None:
+    assert {partition.layout for partition, _ in CASES} == {partition.layout for partition in READABLE}
+
+
+@pytest.mark.parametrize("is_index_left", [True, False], ids=["index left", "nothing left"])
+@pytest.mark.parametrize(("partition", "name"), CASES, ids=str)
+def test_a_segment_that_the_tier_has(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    partition: TieredPartition,
+    name: str,
+    is_index_left: bool,
+) -> None:
+    partition = copy_of(partition, tmp_path)
+    for file in directory_of(partition).glob(f"{name}.*"):
+        if not is_index_left or file.suffix == ".log":
+            file.unlink()
+    if partition.layout == "pinterest" and not is_index_left:
+        # Any topic can be uploaded, so compaction may have removed the records.
+        assert len(offsets(open_log(partition).read(columns=["offset"]))) < len(partition.rows())
+        assert "have no records, but" in caplog.text
+        return
+    for level in ("read_uncommitted", "read_committed"):
+        log = open_log(partition)
+        with caplog.at_level(logging.WARNING):
+            assert as_rows(log.read(columns=COLUMNS, isolation_level=level)) == partition.rows(level)
+        assert log.missing_segments is None
+        in_tier = {int(path.name[:20]) for path in remote_segments(log.state.source)}
+        assert (int(name) in in_tier) == is_index_left  # otherwise it is found where it is read
+    assert bool(caplog.records) != is_index_left
+
+
+def test_a_segment_that_the_tier_lacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    name = middle_segments(partition)[0]
+    for folder in (directory_of(partition), partition.folder / "tier"):
+        for file in folder.rglob(f"{name}*.log"):
+            file.unlink()
+    rows = open_log(partition).read(columns=COLUMNS, fail_on_data_loss=False)
+    assert len(as_rows(rows)) < len(partition.rows())
+    assert f"/{name}.index: the .log file of this index is missing" in caplog.text
