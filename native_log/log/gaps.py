@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 UNEXPLAINED = "The topic is not compacted, so a segment or batches are missing"
 """What a gap means if compaction cannot explain it."""
 
-_SERVED = (
+GAP_ADVICE = (
     "Take the segment or the partition from another replica. Brokers do not notice the gap, and consumers "
     "skip it without an error"
 )
+"""What to do about records that are missing."""
 
 DOUBT = "Compaction may have removed them, or segments are missing: the policy of the topic is unknown here"
 
@@ -145,7 +146,7 @@ class GapCheck:
         if missing.first is not None:
             first, last = missing.first.start_offset, missing.first.end_offset - 1
             message = f"no batch has {missing}, the first from {first} to {last}. {UNEXPLAINED}"
-            yield Problem("missing", str(path), missing.position, first, message, _SERVED)
+            yield Problem("missing", str(path), missing.position, first, message, GAP_ADVICE)
 
     def _count(self, gap: OffsetSpan, position: int) -> None:
         if gap.is_empty or self._gaps is Gaps.COMPACTED:

@@ -1,12 +1,13 @@
-"""Find segments that are missing: their offset index is in the directory, but not their .log file.
+"""Find segments without a .log file, or with an empty one, whose indexes show that it had records.
 
 An incomplete copy leaves such a directory, because indexes are small and .log files are large. A broker
-removes the index when it loads the log, and consumers skip the offsets without an error.
+removes or rebuilds the indexes when it loads the log, and consumers skip the offsets without an error.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.log.listing import next_offset
@@ -14,14 +15,41 @@ from native_log.log.offset_span import OffsetSpan
 from native_log.segment.files import INDEX, MAX_OFFSET, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from native_log.log.log_state import LogState
     from native_log.segment.segment import LogSegment
 
 
-def missing_segments(log: LogState) -> tuple[OffsetSpan, ...]:
-    """Return the offsets that missing segments had, in order: up to MAX_OFFSET after the last segment.
+@dataclass(frozen=True, slots=True)
+class MissingSegment:
+    """A segment whose records are missing.
+
+    Attributes:
+        span: the offsets that it had, up to MAX_OFFSET after the last segment.
+        is_empty: whether there is a .log file, without any bytes.
+    """
+
+    span: OffsetSpan
+    is_empty: bool
+
+    @property
+    def index(self) -> str:
+        """The name of the index."""
+        return file_name(self.span.start_offset, INDEX)
+
+    def __str__(self) -> str:
+        """Say what is missing. A message that names the index is to end with this text."""
+        state = "empty" if self.is_empty else "missing"
+        up_to = "on" if self.span.end_offset == MAX_OFFSET else f"to {self.span.end_offset - 1}"
+        return (
+            f"the .log file of this index is {state}: the offsets from {self.span.start_offset} {up_to} are "
+            "lost"
+        )
+
+
+def missing_segments(log: LogState) -> tuple[MissingSegment, ...]:
+    """Return the missing segments in the order of offsets. Those that follow each other are one.
 
     The index of a segment that compaction has merged into the one before it shows nothing. Neither does one
     below the log start offset.
@@ -31,15 +59,28 @@ def missing_segments(log: LogState) -> tuple[OffsetSpan, ...]:
     # The segments of a joined log may be in another order.
     segments = sorted(log.segments, key=lambda segment: segment.base_offset)
     bases = [segment.base_offset for segment in segments]
-    missing: list[OffsetSpan] = []
+    missing = []
     for base in log.without_log:
         following = bisect_right(bases, base)
-        end = bases[following] if following < len(bases) else MAX_OFFSET
-        is_counted = bool(missing) and missing[-1].end_offset == end
-        is_deleted = base < (log.checkpoints.log_start_offset or 0)
-        if not (is_counted or is_deleted) and _end_before(log, segments, following) <= base:
-            missing.append(OffsetSpan(base, end))
-    return tuple(missing)
+        if _end_before(log, segments, following) <= base:
+            end = bases[following] if following < len(bases) else MAX_OFFSET
+            missing.append(MissingSegment(OffsetSpan(base, end), is_empty=False))
+    for segment in segments[:-1]:
+        if segment.size_bytes == 0 and segment.last_time_entry() is not None:
+            end = bases[bisect_right(bases, segment.base_offset)]
+            missing.append(MissingSegment(OffsetSpan(segment.base_offset, end), is_empty=True))
+    start = log.checkpoints.log_start_offset or 0
+    missing = [each for each in missing if each.span.start_offset >= start]
+    missing.sort(key=lambda each: each.span.start_offset)
+    return tuple(_without_repeated(missing))
+
+
+def describe_all(missing: Sequence[MissingSegment]) -> str | None:
+    """Return the first missing segment and how many there are in one line; None if none is missing."""
+    if not missing:
+        return None
+    count = f". {len(missing)} segments are missing in all" if len(missing) > 1 else ""
+    return f"{missing[0].index}: {missing[0]}{count}"
 
 
 def _end_before(log: LogState, segments: Sequence[LogSegment], following: int) -> int:
@@ -52,15 +93,9 @@ def _end_before(log: LogState, segments: Sequence[LogSegment], following: int) -
     return next_offset(segments[following - 1], log.max_batch_bytes)
 
 
-def describe_missing(span: OffsetSpan) -> str:
-    """Return what a missing segment means. A message that names its index is to end with this text."""
-    up_to = "on" if span.end_offset == MAX_OFFSET else f"to {span.end_offset - 1}"
-    return f"the .log file of this index is missing, and with it the offsets from {span.start_offset} {up_to}"
-
-
-def describe_all(missing: Sequence[OffsetSpan]) -> str | None:
-    """Return the first missing segment and the number of others in one line; None if none is missing."""
-    if not missing:
-        return None
-    others = f". {len(missing)} segments are missing in all" if len(missing) > 1 else ""
-    return f"{file_name(missing[0].start_offset, INDEX)}: {describe_missing(missing[0])}{others}"
+def _without_repeated(missing: Iterable[MissingSegment]) -> Iterator[MissingSegment]:
+    end = 0
+    for each in missing:
+        if each.span.start_offset >= end:
+            yield each
+            end = each.span.end_offset

@@ -11,7 +11,7 @@ import pyarrow as pa
 from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
 from native_log.lazy import lazy_property
-from native_log.log.missing_segments import describe_all, missing_segments
+from native_log.log.missing_segments import MissingSegment, describe_all, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.columns import check_mode, record_schema
@@ -150,9 +150,9 @@ class ReadableLog:
 
     @property
     def missing_segments(self) -> str | None:
-        """The segments of which only the index is left, in one line; None if there are none.
+        """The segments of which only indexes are left, in one line; None if there are none.
 
-        Brokers remove such an index, and consumers skip the offsets without an error.
+        A broker removes or rebuilds such indexes, and consumers skip the offsets without an error.
         """
         return describe_all(self._missing_segments)
 
@@ -238,7 +238,7 @@ class ReadableLog:
         if end_offset is None:
             report_missing_end(self.state)
         requested = OffsetSpan(start_offset or 0, MAX_OFFSET if end_offset is None else end_offset)
-        missing = describe_all([span for span in self._missing_segments if span.overlaps(requested)])
+        missing = describe_all([each for each in self._missing_segments if each.span.overlaps(requested)])
         if missing is not None:
             _warn_once(f"{self.path}/{missing}; run kafkalog verify for details")
         if start_offset is None and self.missing_start:
@@ -381,7 +381,7 @@ class ReadableLog:
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
 
     @lazy_property
-    def _missing_segments(self) -> tuple[OffsetSpan, ...]:
+    def _missing_segments(self) -> tuple[MissingSegment, ...]:
         return missing_segments(self.state)
 
     @lazy_property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.log.listing import LogListing, tail_of
+from native_log.log.missing_segments import missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.readable_log import report_missing_end
 from native_log.log.reading.log_range import LogRange
@@ -51,11 +52,13 @@ class UnboundedRange(SlicedRange):
     def of(cls, source: DirectorySource, listing: LogListing) -> UnboundedRange | None:
         """Return the records of a whole log, to be read with the isolation level "read_uncommitted".
 
-        Return None if the log's checkpoints set an end, or if segments or the start of the log are missing.
+        Return None if the log's checkpoints set an end, or if the start of the log or segments are missing.
         """
         last = listing.segments[-1] if listing.segments else None
         state = source.state(listing, Tail(0 if last is None else last.size_bytes, MAX_OFFSET))
-        if state.checkpoints.live or state.missing_start is not None or state.without_log:
+        if state.checkpoints.live or state.missing_start is not None:
+            return None
+        if state.without_log or missing_segments(state):
             return None
         start = state.local_log_start_offset
         located = state.locate(OffsetSpan(start, MAX_OFFSET))

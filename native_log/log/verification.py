@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
-from native_log.log.gaps import GapCheck, GapCount
-from native_log.log.missing_segments import describe_missing, missing_segments
+from native_log.log.gaps import GAP_ADVICE, GapCheck, GapCount
+from native_log.log.missing_segments import MissingSegment, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
@@ -91,13 +91,14 @@ def verify_log(
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
     gap_check = GapCheck(gaps, max(base, log.log_start_offset))
-    missing = {span.end_offset: span for span in missing_segments(log.state)}
+    missing = {each.span.end_offset: each for each in missing_segments(log.state)}
+    cut = None
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
         missing_before = missing.pop(segment.base_offset, None)
         if missing_before is not None:
             yield _missing_segment(log, missing_before)
-        gap_check.begin(segment.base_offset, is_reported=missing_before is not None)
+        gap_check.begin(segment.base_offset, is_reported=bool(cut or missing_before))
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
@@ -106,16 +107,23 @@ def verify_log(
             for part in parts:
                 check.take(file, part)
         is_written = is_last and log.checkpoints.live
-        problems = *check.problems, *check.check_damage(is_last, is_written), *gap_check.finish(segment.path)
+        problems = [
+            *check.problems,
+            *check.check_damage(is_last, is_written),
+            *gap_check.finish(segment.path),
+        ]
+        cut = None if is_last else check.check_cut()
+        if cut is not None and segment.size_bytes:  # an empty segment is missing
+            problems.append(cut)
         yield from sorted(problems, key=_position)
         if not is_written:
             yield from check.check_transaction_index()
-        yield from check.check_offset_index(is_last, is_written)
+        yield from check.check_offset_index(is_last, is_written, is_cut=cut is not None)
         yield from check.check_time_index(is_last)
         previous = check.previous
         advance(segment.size_bytes - check.position)
-    for span in missing.values():
-        yield _missing_segment(log, span)
+    for each in missing.values():
+        yield _missing_segment(log, each)
     if gap_check.doubtful.gaps:
         on_doubt(gap_check.doubtful)
     yield from _check_lost(log)
@@ -247,11 +255,30 @@ class _SegmentCheck:
         if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
-    def check_offset_index(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
-        """Check that each entry of the offset index points to a batch that fits its offset."""
+    def check_cut(self) -> Problem | None:
+        """Return a problem if records at the end of the file are missing, as the time index shows.
+
+        The index gets its last entry when the segment is complete.
+        """
+        entry = self.segment.last_time_entry()
+        last = self.last_offsets[-1] if self.last_offsets else self.segment.base_offset - 1
+        is_damaged = bool(self.damaged) and self.damaged[-1].next_offset is None
+        if entry is None or is_damaged or not last < entry[1] < self.segment.end_offset:
+            return None
+        message = (
+            f"the file ends with offset {last}, but according to its time index it had offset {entry[1]}"
+        )
+        return Problem("missing", str(self.segment.path), self.position, last + 1, message, GAP_ADVICE)
+
+    def check_offset_index(self, is_last: bool, is_written: bool, *, is_cut: bool) -> Iterator[Problem]:
+        """Check that each entry of the offset index points to a batch that fits its offset.
+
+        Entries that point beyond the end of a file that was cut off are right.
+        """
         index = self.segment.load_offset_index()
         health = index.health(self.segment.size_bytes)
-        yield from self._health(INDEX, health, is_last)
+        if not is_cut:
+            yield from self._health(INDEX, health, is_last)
         for entry, (offset, position) in enumerate(islice(index, health.entries)):
             message = self._entry_problem(offset, position, is_written)
             if message is not None:
@@ -351,14 +378,15 @@ def _increase(offsets: list[int]) -> bool:
     return all(before < after for before, after in pairwise(offsets))
 
 
-def _missing_segment(log: PartitionLog, span: OffsetSpan) -> Problem:
+def _missing_segment(log: PartitionLog, missing: MissingSegment) -> Problem:
+    does = "rebuilds" if missing.is_empty else "removes"
     return Problem(
         "missing-segment",
-        f"{log.path}/{file_name(span.start_offset, INDEX)}",
+        f"{log.path}/{missing.index}",
         None,
-        span.start_offset,
-        describe_missing(span),
-        "Take it from another replica. A broker ignores the gap and removes the index",
+        missing.span.start_offset,
+        str(missing),
+        f"Take it from another replica. A broker ignores the gap and {does} the index",
     )
 
 

@@ -58,8 +58,9 @@ PROBLEM_SCHEMA = pa.schema(
 - `offset`: the first log offset concerned, or null if it is unknown;
 - `kind`: for .log files "size", "magic", "crc", "codec", "compression", "records", "order" (offsets do not
   increase), "too-large" or "torn" (damage at the end of the log, as a crash leaves it); otherwise
-  "missing-segment" (only the index of a segment is left); "missing" (offsets that no batch has, in a topic
-  that is not compacted: one row for the segment in which the gaps end); "missing-end" (the log ends before
+  "missing-segment" (only the indexes of a segment are left); "missing" (offsets that no batch has, in a topic
+  that is not compacted: one row for the segment in which the gaps end; or the end of a file, which its time
+  index shows); "missing-end" (the log ends before
   its high watermark, or before a producer state snapshot); "log-start-offset" (the log ends before its start
   offset); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs"; "topic-id" (a
   broker would not accept partition.metadata); "malformed-file" and "foreign-directory" (a malformed

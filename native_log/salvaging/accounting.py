@@ -8,10 +8,10 @@ from native_log.log.gaps import UNEXPLAINED, GapCount, offset_gaps
 from native_log.log.offset_span import OffsetSpan
 from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
-from native_log.segment.files import INDEX, LOG, file_name
+from native_log.segment.files import LOG, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from native_log.segment.damage import DamagedRange
@@ -27,13 +27,14 @@ class OffsetAccount:
         accounted: the offset up to which (exclusive) every offset is accounted for.
     """
 
-    def __init__(self, directory: Path, gaps: Gaps, without_log: Sequence[int], start_offset: int) -> None:
+    def __init__(self, directory: Path, gaps: Gaps, missing: Mapping[int, str], start_offset: int) -> None:
         """Begin an account.
 
         Args:
             directory: the partition directory.
             gaps: whether compaction explains gaps.
-            without_log: the base offsets of indexes whose .log file is missing, sorted.
+            missing: the base offsets of segments whose records are missing, sorted, and what shows that they
+                existed.
             start_offset: the first offset that the log should have.
         """
         self.findings: list[Finding] = []
@@ -42,7 +43,7 @@ class OffsetAccount:
         self.accounted = start_offset
         self._directory = directory
         self._gaps = gaps
-        self._without_log = without_log
+        self._missing = missing
         self._open_end: int | None = None  # the index of a finding that extends to the end of the log
         self._doubtful = GapCount()
 
@@ -89,7 +90,7 @@ class OffsetAccount:
         if offset <= first:
             return
         self.accounted = offset
-        missing = [base for base in self._without_log if first <= base < offset]
+        missing = [base for base in self._missing if first <= base < offset]
         if missing:
             self.findings.append(self._missing_segment(missing[0], first, offset - 1))
         elif self._gaps is Gaps.UNEXPLAINED:
@@ -116,7 +117,7 @@ class OffsetAccount:
             evidence: what shows that, in words.
         """
         last = reached - 1 if reached > log_end_offset else None
-        missing = [base for base in self._without_log if base >= self.accounted]
+        missing = [base for base in self._missing if base >= self.accounted]
         if self._open_end is not None:
             finding = self.findings[self._open_end]
             if last is not None and last >= (finding.first_offset or 0):
@@ -165,7 +166,7 @@ class OffsetAccount:
             "lost",
             "missing-segment",
             str(self._directory / file_name(base_offset, LOG)),
-            reason=f"the file is missing; {file_name(base_offset, INDEX)} shows that it existed",
+            reason=self._missing[base_offset],
             first_offset=first,
             last_offset=last,
         )

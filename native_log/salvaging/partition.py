@@ -23,7 +23,7 @@ from native_log.salvaging.log_files import LogFiles
 from native_log.salvaging.reading import read_valid_batches
 from native_log.salvaging.report import Finding
 from native_log.salvaging.transactions import TransactionCheck
-from native_log.segment.files import MAX_OFFSET
+from native_log.segment.files import INDEX, MAX_OFFSET, file_name
 from native_log.segment.scan import first_at_least, int32s, int64s
 from native_log.storage import FaultyFile
 from native_log.storage.ownership import create_directory
@@ -128,6 +128,20 @@ def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
     return _ListedSource(names, listing, ignored, tuple(findings))
 
 
+def _missing_segments(listed: _ListedSource) -> dict[int, str]:
+    """Return the base offsets of segments without records, sorted, and what shows that they had some."""
+    missing = {
+        base: f"the file is missing; {file_name(base, INDEX)} shows that it existed"
+        for base in indexes_without_log(listed.names)
+    }
+    missing |= {
+        segment.base_offset: f"the file is empty; {segment.time_index} shows that it had records"
+        for segment in listed.listing.segments[:-1]
+        if segment.size_bytes == 0 and segment.last_time_entry() is not None
+    }
+    return dict(sorted(missing.items()))
+
+
 class _LogCopy:
     """The state of one copy."""
 
@@ -149,8 +163,9 @@ class _LogCopy:
         segments = listed.listing.segments
         self._first_base = segments[0].base_offset if segments else start or 0
         self._last_base = self._first_base
-        without_log = indexes_without_log(listed.names)
-        self.account = OffsetAccount(self._path, source.gaps, without_log, max(start or 0, self._first_base))
+        missing = _missing_segments(listed)
+        begin = min(self._first_base, *missing) if missing else self._first_base
+        self.account = OffsetAccount(self._path, source.gaps, missing, max(start or 0, begin))
         self.account.findings.extend(listed.findings)
         self._epochs = drop_contradicted(_leader_epochs(self._path))
         self._epoch_check = EpochCheck(

@@ -44,7 +44,7 @@ class TimeIndex:
         if path is None:
             return None
         try:
-            with storage.open(path) as file:
+            with storage.open(path, known=storage.listed(path)) as file:
                 size = TIME_ENTRY.size
                 data = (
                     file.read((file.size_bytes // size - 1) * size, size) if file.size_bytes >= size else b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from os import truncate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from native_log.log import PartitionLog
 from native_log.log import verification as log_verification
 from native_log.log.verification import verify_log
 from native_log.logdir import LogDir, verification
+from native_log.records import scan
 from native_log.segment.search import BatchSearch
 from tests.builders import cluster_metadata
 from tests.builders.batches import batch
@@ -305,16 +307,31 @@ def test_verify_reports_a_missing_segment_whose_index_exists(
     code, out = run(capsys, "verify", path)
     assert code == 1
     assert (
-        f"{80:020d}.index, offset 80: the .log file of this index is missing, and with it the "
-        "offsets from 80 to 160." in out
+        f"{80:020d}.index, offset 80: the .log file of this index is missing: the offsets from "
+        "80 to 160 are lost." in out
     )
     (partition,) = (child for child in path.iterdir() if child.is_dir())
     (partition / f"{161:020d}.log").unlink()
-    assert "and with it the offsets from 80 on. " in run(capsys, "verify", path)[1]
+    assert "the offsets from 80 on are lost. " in run(capsys, "verify", path)[1]
     # Left of a removal that was interrupted.
     for base in (80, 161):
         (partition / f"{base:020d}.log.deleted").touch()
     assert ".log file of this index" not in run(capsys, "verify", path)[1]
+
+
+def test_verify_reports_a_file_that_was_cut_off(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its indexes are right, and rebuilding them would remove what shows the loss."""
+    path = golden_copy("kafka-4.1/plain-lz4") / "plain-lz4-1"
+    log = path / f"{38:020d}.log"
+    last, cut = scan(log.read_bytes()).batches.select(["lastOffset", "position"]).to_pylist()[1:3]
+    truncate(log, cut["position"])
+    code, out = run(capsys, "verify", path)
+    assert code == 1
+    assert (
+        f"{log.name}, position {cut['position']}, offset {last['lastOffset'] + 1}: the file ends with offset "
+        f"{last['lastOffset']}, but according to its time index it had offset 120. " in out
+    )
+    assert "reindex" not in out
 
 
 @pytest.mark.parametrize("fixture", ["plain-none", "corrupt-size-13", "torn-keep16"])

@@ -14,6 +14,7 @@ from native_log.log import PartitionLog
 from native_log.log.missing_segments import missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.verification import verify_log
+from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.files import MAX_OFFSET, file_name
 from tests.builders.batches import batch
 from tests.builders.logs import write_log
@@ -37,7 +38,9 @@ def write_without(folder: Path, *lost: int) -> Path:
 
 
 def missing(path: Path, checkpoints: PartitionCheckpoints | None = None) -> tuple[OffsetSpan, ...]:
-    return missing_segments(PartitionLog.open(path, checkpoints=checkpoints).state)
+    return tuple(
+        each.span for each in missing_segments(PartitionLog.open(path, checkpoints=checkpoints).state)
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_every_way_to_read_a_log_reports_them(
         for warning, (start, end) in zip(warnings, spans, strict=False):
             up_to = "on" if end == MAX_OFFSET else f"to {end - 1}"
             assert warning.startswith(f"{log.path}/{file_name(start, 'index')}: the .log file")
-            assert f"the offsets from {start} {up_to}" in warning
+            assert f"the offsets from {start} {up_to} are lost" in warning
             assert ("2 segments are missing in all" in warning) == (len(spans) == 2)
     problems = [
         problem for problem in verify_log(PartitionLog.open(path)) if problem.kind == "missing-segment"
@@ -77,14 +80,43 @@ def test_every_way_to_read_a_log_reports_them(
     assert [problem.offset for problem in problems] == [start for start, _ in spans]
 
 
-def test_a_plan_without_tails_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["nothing", "missing", "empty"])
+def test_plans_without_tails(tmp_path: Path, damage: str) -> None:
     """A range without an end is not opened, so it could not report missing segments."""
-    write_without(tmp_path)
+    path = write_without(tmp_path)
+    log = path / file_name(3, "log")
+    (path / file_name(3, "timeindex")).write_bytes(TIME_ENTRY.pack(1_700_000_000_000, 2))
+    if damage == "missing":
+        log.unlink()
+    elif damage == "empty":
+        log.write_bytes(b"")
     storage = MemoryStorage.copy_of(tmp_path, "/elsewhere")
-    assert LogDir("/elsewhere", storage=storage).unbounded_ranges([("t", 0)]) is not None
-    write_without(tmp_path, 3)
-    storage = MemoryStorage.copy_of(tmp_path, "/elsewhere")
-    assert LogDir("/elsewhere", storage=storage).unbounded_ranges([("t", 0)]) is None
+    ranges = LogDir("/elsewhere", storage=storage).unbounded_ranges([("t", 0)])
+    assert (ranges is None) == (damage != "nothing")
+
+
+@pytest.mark.parametrize("base", [0, 3, 6])
+def test_an_empty_segment_whose_time_index_has_entries(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, base: int
+) -> None:
+    path = write_without(tmp_path)
+    (path / file_name(base, "log")).write_bytes(b"")
+    assert missing(path) == ()  # compaction can leave a segment without records
+    (path / file_name(base, "timeindex")).write_bytes(TIME_ENTRY.pack(1_700_000_000_000, 2))
+    log = PartitionLog.open(path)
+    with caplog.at_level(logging.WARNING):
+        assert len(offsets(log.read(columns=["offset"]))) == 9
+    (record,) = caplog.records
+    assert f"index is empty: the offsets from {base} to {base + 2} are lost" in record.getMessage()
+    assert [problem.offset for problem in verify_log(log) if problem.kind == "missing-segment"] == [base]
+
+
+def test_a_last_segment_without_records_yet(tmp_path: Path) -> None:
+    """A crash can lose the records of the last segment, but not the entries of its index."""
+    path = write_without(tmp_path)
+    (path / file_name(9, "log")).write_bytes(b"")
+    (path / file_name(9, "timeindex")).write_bytes(TIME_ENTRY.pack(1_700_000_000_000, 2))
+    assert missing(path) == ()
 
 
 def test_ranges_report_only_what_they_lack(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -94,7 +126,7 @@ def test_ranges_report_only_what_they_lack(tmp_path: Path, caplog: pytest.LogCap
         assert offsets(log.read(6, columns=["offset"])) == [6, 7, 8, 9, 10, 11]
         assert caplog.records == []
         assert offsets(log.read(1, 7, columns=["offset"])) == [1, 2, 6]
-    assert "the offsets from 3 to 5;" in caplog.text
+    assert "the offsets from 3 to 5 are lost;" in caplog.text
 
 
 @pytest.mark.parametrize("state", ["", "deleted"])

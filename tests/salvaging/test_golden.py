@@ -74,6 +74,20 @@ def test_the_index_of_a_missing_segment_shows_the_loss(tmp_path: Path) -> None:
     assert findings(report) == [("lost", "missing-segment", 80, 160)]
 
 
+@pytest.mark.parametrize("state", ["missing", "empty"])
+@pytest.mark.parametrize(("base", "last"), [(0, 37), (38, 121)])
+def test_a_segment_without_records(tmp_path: Path, state: str, base: int, last: int) -> None:
+    copy = shutil.copytree(GOLDEN / "kafka-4.1/plain-lz4/data", tmp_path / "data")
+    log = copy / f"plain-lz4-1/{base:020}.log"
+    log.unlink()
+    if state == "empty":
+        log.touch()
+    report = native_log.salvage(copy, tmp_path / "copy", topics="plain-lz4")
+    assert findings(report) == [("lost", "missing-segment", base, last)]
+    (reason,) = (row["reason"] for row in report.to_pylist() if row["status"] == "lost")
+    assert reason.startswith(f"the file is {state}; ")
+
+
 def test_a_torn_end_reaches_to_the_high_watermark(tmp_path: Path) -> None:
     report = native_log.salvage(GOLDEN / "kafka-4.1/torn-keep61/data", tmp_path / "copy")
     assert findings(report) == [("lost", "size", 194, 202)]

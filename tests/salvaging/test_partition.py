@@ -109,9 +109,9 @@ def copy(account: OffsetAccount, *offsets: tuple[int | None, int]) -> None:
     account.copy(bases, lasts)
 
 
-def account(tmp_path: Path, gaps: Gaps, without_log: Sequence[int] = ()) -> OffsetAccount:
+def account(tmp_path: Path, gaps: Gaps, missing: Sequence[int] = ()) -> OffsetAccount:
     """Return the account of a log with gaps from 5 to 9, from 20 to 29, and a damaged range up to 49."""
-    account = OffsetAccount(tmp_path, gaps, without_log, 0)
+    account = OffsetAccount(tmp_path, gaps, dict.fromkeys(missing, "why"), 0)
     copy(account, (0, 4), (10, 19))
     copy(account, (30, 39))
     account.lose(DamagedRange("x", 100, 200, 40, None, "bad", "crc"), 50)
@@ -150,7 +150,7 @@ def test_an_index_without_a_log_shows_a_missing_segment(tmp_path: Path) -> None:
 
 
 def test_message_sets_without_a_base_offset_are_no_gap(tmp_path: Path) -> None:
-    account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, (), 0)
+    account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, {}, 0)
     copy(account, (None, 4), (5, 5), (None, 9))
     account.finish(10, 0, "")
     assert (account.findings, account.first_offset, account.next_offset) == ([], None, 10)

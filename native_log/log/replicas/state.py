@@ -15,6 +15,7 @@ from native_log.log.missing_segments import missing_segments
 from native_log.log.replicas.history import BatchEpoch, History, history
 from native_log.log.replicas.last_batch import is_believed, last_batch_after_gap
 from native_log.log.replicas.plan import CopyState
+from native_log.segment.files import MAX_OFFSET
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import valid_batch_at
 from native_log.storage import Window
@@ -168,11 +169,8 @@ def _batch_epoch(log: LogState, offset: int) -> BatchEpoch | None:
 def _missing_between(log: LogState) -> tuple[OffsetSpan, ...]:
     """Return the offsets of missing segments between others."""
     bases = log.base_offsets
-    return tuple(
-        span
-        for span in missing_segments(log)
-        if bases[0] < span.start_offset and span.end_offset <= bases[-1]
-    )
+    spans = (each.span for each in missing_segments(log))
+    return tuple(each for each in spans if each.end_offset < MAX_OFFSET and bases[0] <= each.start_offset)
 
 
 def _lookup(log: LogState, segment: LogSegment) -> SegmentLookup:

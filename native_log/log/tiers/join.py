@@ -106,7 +106,7 @@ def _local_parts(
     log: LogState, local: JoinedSource, copies: Iterable[LogPart], span: OffsetSpan
 ) -> list[LogPart]:
     """Return the parts of the local log in `span`, and remote ones in the place of missing local segments."""
-    missing = [each.intersection(span) for each in missing_segments(log)]
+    missing = [each.span.intersection(span) for each in missing_segments(log)]
     remote = [part for each in missing for part in _within(copies, each)]
     parts = _within(local.parts, span)
     for copy in remote:
