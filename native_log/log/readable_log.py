@@ -222,7 +222,8 @@ class ReadableLog:
             start_offset: None: the first offset in local segments. A warning is logged if the log starts
                 before it.
             end_offset: exclusive; None: the last offset that can be read. A warning is logged if the end of
-                the log is damaged or missing.
+                the log is damaged or missing, or if an open transaction hides it. While a broker has the
+                directory open, it is not.
             isolation_level: "read_uncommitted" or "read_committed".
 
         A warning is logged, too, if segments with some of the records are missing.
@@ -237,6 +238,7 @@ class ReadableLog:
         limit = self.end_offset(isolation_level)
         if end_offset is None:
             report_missing_end(self.state)
+            self._report_open_transaction(limit)
         requested = OffsetSpan(start_offset or 0, MAX_OFFSET if end_offset is None else end_offset)
         missing = describe_all([each for each in self._missing_segments if each.span.overlaps(requested)])
         if missing is not None:
@@ -379,6 +381,15 @@ class ReadableLog:
         on_damage = _damage_handler(mode)
         report_missing_end(self.state)
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
+
+    def _report_open_transaction(self, end_offset: int) -> None:
+        """Log a warning if an open transaction hides records from `end_offset` on, unless it was logged."""
+        if end_offset < self.high_watermark and not self.checkpoints.live:
+            _warn_once(
+                f"{self.path}: read_committed ends at offset {end_offset}, and the log at "
+                f"{self.high_watermark}: a transaction is open, or its end is damaged; run kafkalog "
+                "transactions and kafkalog verify for details"
+            )
 
     @lazy_property
     def _missing_segments(self) -> tuple[MissingSegment, ...]:

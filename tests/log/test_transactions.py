@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from crc32c import crc32c
@@ -11,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import native_log
-from native_log.errors import CorruptIndexError
-from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.errors import CorruptIndexError, CorruptRecordError
+from native_log.log import PartitionCheckpoints, PartitionLog, readable_log
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.log.producers.transactions import aborted_ranges, without_overlaps
 from native_log.log.reading import reader
@@ -153,6 +154,34 @@ def test_lost_markers_are_replaced_by_the_indexes(
     assert read == [row for row in rows if row < log.last_stable_offset]
     scan = log.scan(columns=["offset"], isolation_level=COMMITTED, mode="dropMalformed")
     assert scan.count_rows() == len(read)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(steps, st.integers(1, 8), st.data())
+def test_no_flipped_bit_hides_records_silently(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], roll_every: int, data: st.DataObject
+) -> None:
+    """It can turn a batch into one of another producer, or into one that opens or ends a transaction."""
+    directory = tmp_path_factory.mktemp("flipped") / "t-0"
+    steps = [Step(1, "data"), *steps, Step(1, "commit")]
+    firsts = write_steps(directory, steps, roll_every)
+    rows, _ = committed(steps, firsts)
+    native_log.reindex(directory)
+    number = data.draw(st.integers(0, len(steps) - 1))
+    damaged = steps[number].data(firsts[number])
+    bit = data.draw(st.integers(8 * 17, 8 * len(damaged) - 1))  # the checksum covers the bytes from 17 on
+    log_file = directory / file_name(firsts[number - number % roll_every], "log")
+    content = bytearray(log_file.read_bytes())
+    content[content.index(damaged) + bit // 8] ^= 1 << bit % 8
+    log_file.write_bytes(content)
+    log = PartitionLog.open(directory)
+    with patch.object(readable_log, "_warn_once") as warn:
+        try:
+            read = offsets(log.read(columns=["offset"], isolation_level=COMMITTED))
+        except CorruptRecordError:
+            return
+    assert read == rows[: len(read)]
+    assert read == rows or warn.mock_calls
 
 
 def test_transactions_of_the_index_within_a_longer_one() -> None:

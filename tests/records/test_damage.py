@@ -347,6 +347,19 @@ def test_scan_continues_after_a_wrong_crc(impl) -> None:
     assert impl.scan(v2([Rec()], 1, crc=1)).batches.column("isValid").to_pylist() == [None]
 
 
+def test_an_aborted_batch_must_be_undamaged(impl) -> None:
+    """One flipped bit can make any batch look like one of another producer, whose transaction was aborted."""
+    aborted = {"aborted": struct.pack("=qqq", 7, 5, 9)}
+    whole = v2([Rec()] * 3, 5, attributes=TRANSACTIONAL, producer_id=7)
+    decoded = impl.decode(whole, ["offset"], **aborted)
+    assert (decoded.status, decoded.batch.num_rows, decoded.next_offset) == ("end", 0, 8)
+    assert impl.decode(whole[:61], ["offset"], **aborted).status == "partial"
+    other = bytearray(v2([Rec()] * 3, 5, attributes=TRANSACTIONAL, producer_id=6))
+    other[50] ^= 1
+    damage = impl.decode(bytes(other), ["offset"], **aborted).damage
+    assert (damage.kind, damage.offset) == ("crc", 5)
+
+
 def test_crcs_need_not_be_checked(impl) -> None:
     log = v2([Rec()], 1, crc=1)
     assert offsets(impl.decode(log, ["offset"], check_crcs=False).batch) == [1]
@@ -355,14 +368,14 @@ def test_crcs_need_not_be_checked(impl) -> None:
 
 
 def test_skipped_by_header_alone(impl) -> None:
-    """Out of range or aborted: not even its bytes need be there."""
+    """Out of range, or aborted if checksums are not checked: not even its bytes need be there."""
     broken = v2([Rec()] * 3, 5, crc=1, records=b"\xff" * 50, attributes=TRANSACTIONAL, producer_id=7)
     header = broken[:61]
     for how in (
         {"start_offset": 8},
         {"end_offset": 5},
-        {"aborted": struct.pack("=qqq", 7, 5, 9)},
-        {"aborted": struct.pack("=9q", 6, 0, 99, 7, 0, 3, 7, 4, 8)},
+        {"aborted": struct.pack("=qqq", 7, 5, 9), "check_crcs": False},
+        {"aborted": struct.pack("=9q", 6, 0, 99, 7, 0, 3, 7, 4, 8), "check_crcs": False},
     ):
         decoded = impl.decode(header, ["offset"], **how)
         assert (decoded.status, decoded.position, decoded.next_offset) == ("end", len(broken), 8), how

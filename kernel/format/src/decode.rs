@@ -253,7 +253,9 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             return Ok(Used::Skipped { next_offset });
         }
         // By its header such a batch has no rows. One flipped bit can do that to any batch, so the CRC is checked.
-        let without_rows = header.record_count == 0 || (header.control() && !options.control);
+        let without_rows = header.record_count == 0
+            || (header.control() && !options.control)
+            || options.selection.aborted.covers(&header);
         if without_rows && !options.check_crcs {
             return Ok(Used::Skipped { next_offset });
         }

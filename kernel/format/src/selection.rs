@@ -11,12 +11,12 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether the header alone shows that no record of the batch is selected.
+    /// Whether the offsets in the header show that no record of the batch is selected.
     #[inline]
     pub fn skips_v2(&self, header: &V2Header) -> bool {
         // A negative delta is damage, which must be reported, not skipped.
         let below = self.is_below(header.last_offset()) && header.last_offset_delta >= 0;
-        below || self.is_above(header.base_offset) || self.aborted.covers(header)
+        below || self.is_above(header.base_offset)
     }
 
     /// Whether the header alone shows that the message, or no message in the wrapper, is selected. The header of a wrapper

@@ -124,7 +124,8 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
 
     The headers in the range are read first, then those after the range, until each transaction that is open
     at the end of the range has its marker. The next marker of a producer decides about all its batches before
-    it. If bytes are damaged, which may have held a marker, the `.txnindex` files decide, as in a broker.
+    it. If bytes are damaged, which may have held a marker, the `.txnindex` files decide, as in a broker. They
+    also decide for markers after the range, because the reader of the range does not check those.
 
     Args:
         range: the range that is read.
@@ -153,14 +154,14 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
                     if t.state == "aborted"
                 ]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
+    later: dict[str, LogSegment] = {}
     if pending:
         log = range.source.open()
-        aborted += _aborted_later(log, range.end_offset, pending, segments, note_after_range)
+        aborted += _aborted_later(log, range.end_offset, pending, later, note_after_range)
         if damaged_paths:  # a segment may have no batches, only damage
-            segments |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
-    if damaged_paths:
-        aborted = _as_indexed(aborted, segments.values())
-    return pack_ranges(without_overlaps(aborted))
+            later |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
+    indexed = segments | later if damaged_paths else later
+    return pack_ranges(without_overlaps(_as_indexed(aborted, indexed.values())))
 
 
 def _aborted_later(

@@ -53,12 +53,13 @@ class RecordSelection:
         return cls(options.start_offset, options.end_offset, Aborted(options.aborted), control)
 
     def skips(self, header: BatchHeader) -> bool:
-        """Return whether the header alone shows that no record of the batch is selected."""
-        return self._is_below(header) or self._is_above(header) or self.aborted.covers(header)
+        """Return whether the offsets in the header show that no record of the batch is selected."""
+        return self._is_below(header) or self._is_above(header)
 
     def has_no_rows(self, header: BatchHeader) -> bool:
         """Return whether a batch has no rows although its offsets are selected."""
-        return (header.is_control and not self.control) or header.record_count == 0
+        is_hidden = (header.is_control and not self.control) or self.aborted.covers(header)
+        return is_hidden or header.record_count == 0
 
     def has(self, offset: int) -> bool:
         """Return whether a record of a batch that is not skipped is selected."""

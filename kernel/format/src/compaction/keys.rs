@@ -274,7 +274,7 @@ impl<S: KeySink> Feeder<'_, S> {
         if options.selection.skips_v2(header) {
             return Ok(following);
         }
-        let without_keys = header.record_count == 0 || header.control();
+        let without_keys = header.record_count == 0 || header.control() || options.selection.aborted.covers(header);
         if without_keys && !options.check_crcs {
             return Ok(following);
         }
