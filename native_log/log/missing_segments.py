@@ -56,6 +56,8 @@ def missing_segments(log: LogState) -> tuple[MissingSegment, ...]:
 
     Raises OSError if the end of the segment before a missing one cannot be read.
     """
+    if not log.without_log and all(segment.size_bytes for segment in log.segments[:-1]):
+        return ()
     # The segments of a joined log may be in another order.
     segments = sorted(log.segments, key=lambda segment: segment.base_offset)
     bases = [segment.base_offset for segment in segments]

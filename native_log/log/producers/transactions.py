@@ -154,14 +154,14 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
                     if t.state == "aborted"
                 ]
     pending = {producer: first for producer, (first, _) in open_transactions.first_offsets.items()}
-    later: dict[str, LogSegment] = {}
     if pending:
         log = range.source.open()
-        aborted += _aborted_later(log, range.end_offset, pending, later, note_after_range)
+        aborted += _aborted_later(log, range.end_offset, pending, segments, note_after_range)
         if damaged_paths:  # a segment may have no batches, only damage
-            later |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
-    indexed = segments | later if damaged_paths else later
-    return pack_ranges(without_overlaps(_as_indexed(aborted, indexed.values())))
+            segments |= {path: each for each in log.segments if (path := str(each.path)) in damaged_paths}
+    if damaged_paths:
+        aborted = _as_indexed(aborted, segments.values())
+    return pack_ranges(without_overlaps(aborted))
 
 
 def _aborted_later(
@@ -174,21 +174,28 @@ def _aborted_later(
     """Return which transactions markers at or above an offset abort.
 
     Args:
-        pending: the first offsets of the transactions, by producer id. Those that end are removed.
+        pending: the first offsets of the transactions, by producer id.
         segments: receives the segments that are read, by path.
     """
-    aborted = []
+    left, aborted = dict(pending), []
+    later: dict[str, LogSegment] = {}
     for segment, scanned in log.headers(start_offset, on_damage):
-        segments[str(segment.path)] = segment
+        later[str(segment.path)] = segment
         for producer, _, offset, is_control, control_type in transactional_rows(scanned.batches):
-            if is_control and control_type is not None and producer in pending:
-                first = pending.pop(producer)
+            if is_control and control_type is not None and producer in left:
+                first = left.pop(producer)
                 if control_type == ABORT:
                     aborted.append((producer, first, offset))
-        if not pending:
+        if not left:
             break
+    segments |= later
+    indexed = [
+        (producer, max(first, pending[producer]), last)
+        for producer, first, last in _as_indexed(aborted, later.values())
+        if producer in pending and last >= start_offset
+    ]
     # Without a marker, a transaction is not committed.
-    return aborted + [(producer, first, _NO_MARKER) for producer, first in pending.items()]
+    return indexed + [(producer, first, _NO_MARKER) for producer, first in left.items()]
 
 
 def _as_indexed(
