@@ -52,11 +52,12 @@ def missing_segments(log: LogState) -> tuple[MissingSegment, ...]:
     """Return the missing segments in the order of offsets. Those that follow each other are one.
 
     The index of a segment that compaction has merged into the one before it shows nothing. Neither does one
-    below the log start offset.
+    below the log start offset. While a broker has the directory open, nothing counts as missing: it has
+    removed such indexes, and it renames and creates the files of a segment one by one.
 
     Raises OSError if the end of the segment before a missing one cannot be read.
     """
-    if not log.without_log and all(segment.size_bytes for segment in log.segments[:-1]):
+    if log.checkpoints.live or not (log.without_log or any(s.size_bytes == 0 for s in log.segments[:-1])):
         return ()
     # The segments of a joined log may be in another order.
     segments = sorted(log.segments, key=lambda segment: segment.base_offset)
@@ -90,8 +91,7 @@ def _end_before(log: LogState, segments: Sequence[LogSegment], following: int) -
     if following == 0:
         return 0
     if following == len(segments):
-        # A broker creates the files of a new segment one by one.
-        return MAX_OFFSET if log.checkpoints.live else log.log_end_offset
+        return log.log_end_offset
     return next_offset(segments[following - 1], log.max_batch_bytes)
 
 

@@ -145,9 +145,9 @@ def test_the_index_of_a_segment_that_was_merged(tmp_path: Path) -> None:
     assert missing(path) == ()
 
 
-def test_indexes_below_the_start_and_at_the_end_of_a_log_in_use(tmp_path: Path) -> None:
-    path = write_without(tmp_path, 0, 9)
+def test_indexes_below_the_start_and_in_a_log_in_use(tmp_path: Path) -> None:
+    path = write_without(tmp_path, 0, 6, 9)
     started = PartitionCheckpoints(log_start_offset=3)
-    assert missing(path, started) == (OffsetSpan(9, MAX_OFFSET),)
+    assert missing(path, started) == (OffsetSpan(6, MAX_OFFSET),)
     assert missing(path, PartitionCheckpoints(log_start_offset=10)) == ()
     assert missing(path, replace(started, live=True, high_watermark=9)) == ()
