@@ -102,6 +102,9 @@ class LogSource(Protocol):
             OSError: a file cannot be read.
         """
 
+    def without_repair(self) -> LogSource:
+        """Return a source that reads the slices that `readable` has yielded as they are."""
+
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
     ) -> Relocated:

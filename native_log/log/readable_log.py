@@ -222,8 +222,8 @@ class ReadableLog:
             start_offset: None: the first offset in local segments. A warning is logged if the log starts
                 before it.
             end_offset: exclusive; None: the last offset that can be read. A warning is logged if the end of
-                the log is damaged or missing, or if an open transaction hides it. While a broker has the
-                directory open, it is not.
+                the log is damaged or missing, or if an open transaction hides it and no broker has the
+                directory open.
             isolation_level: "read_uncommitted" or "read_committed".
 
         A warning is logged, too, if segments with some of the records are missing.
@@ -383,7 +383,10 @@ class ReadableLog:
         return transactions_table(self._retry(lambda state: all_transactions(state, on_damage)))
 
     def _report_open_transaction(self, end_offset: int) -> None:
-        """Log a warning if an open transaction hides records from `end_offset` on, unless it was logged."""
+        """Log a warning if an open transaction hides records from `end_offset` on.
+
+        While a broker has the directory open, the transaction will end, and nothing is logged.
+        """
         if end_offset < self.high_watermark and not self.checkpoints.live:
             _warn_once(
                 f"{self.path}: read_committed ends at offset {end_offset}, and the log at "

@@ -262,8 +262,7 @@ class _SegmentCheck:
         """
         entry = self.segment.last_time_entry()
         last = self.last_offsets[-1] if self.last_offsets else self.segment.base_offset - 1
-        is_damaged = bool(self.damaged) and self.damaged[-1].next_offset is None
-        if entry is None or is_damaged or not last < entry[1] < self.segment.end_offset:
+        if entry is None or self.damaged or not last < entry[1] < self.segment.end_offset:
             return None
         message = (
             f"the file ends with offset {last}, but according to its time index it had offset {entry[1]}"

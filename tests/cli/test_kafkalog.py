@@ -255,10 +255,18 @@ class TestCat:
 
     @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
     def test_isolation_levels(self, isolation_level: str) -> None:
-        expected = [row["offset"] for row in golden_rows("kafka-4.1/txn", isolation_level=isolation_level)]
-        assert offsets(V41 / "txn/data", "--isolation-level", isolation_level) == expected
-        tail = offsets(V41 / "txn/data", "--isolation-level", isolation_level, "--tail", 7)
+        expected = [
+            row["offset"] for row in golden_rows("kafka-4.1/txn-lz4", isolation_level=isolation_level)
+        ]
+        assert offsets(V41 / "txn-lz4/data", "--isolation-level", isolation_level) == expected
+        tail = offsets(V41 / "txn-lz4/data", "--isolation-level", isolation_level, "--tail", 7)
         assert tail == expected[-7:]
+
+    def test_an_open_transaction_is_reported(self) -> None:
+        result = run("cat", V41 / "txn/data", "--isolation-level", "read_committed", "--format", "json")
+        assert result.exit_code == 0
+        assert len(result.stdout.splitlines()) == len(golden_rows("kafka-4.1/txn", 0, "read_committed"))
+        assert "read_committed ends at offset 207, and the log at 223: a transaction is open" in result.stderr
 
     @pytest.mark.parametrize(
         "fixture",

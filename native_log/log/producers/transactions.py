@@ -119,7 +119,9 @@ def initial_state(log: LogState) -> tuple[int, OpenTransactions]:
     return log.local_log_start_offset, OpenTransactions()
 
 
-def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]) -> bytes:
+def aborted_ranges(
+    range: SlicedRange, on_damage: Callable[[DamagedRange], None], *, only_valid: bool
+) -> bytes:
     """Return the aborted transactions that have data in `range`, packed for `records.decode`.
 
     The headers in the range are read first, then those after the range, until each transaction that is open
@@ -130,6 +132,7 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     Args:
         range: the range that is read.
         on_damage: called with each damaged range after `range`, where a marker may have been lost.
+        only_valid: treat batches in the range with a wrong CRC as damaged.
     """
     open_transactions = OpenTransactions()
     window = Window()
@@ -147,7 +150,9 @@ def aborted_ranges(range: SlicedRange, on_damage: Callable[[DamagedRange], None]
     for part in range.readable_slices():
         segments[str(part.segment.path)] = part.segment
         with part.lookup(window, range.max_batch_bytes) as lookup:
-            for scanned in lookup.batches(part.start_position, note, next_offset=part.next_offset):
+            for scanned in lookup.batches(
+                part.start_position, note, next_offset=part.next_offset, only_valid=only_valid
+            ):
                 aborted += [
                     (t.producer_id, t.first_offset, t.last_offset or 0)
                     for t in open_transactions.apply(scanned.batches)

@@ -101,7 +101,12 @@ class _HeaderCount:
         damage_log.finish()
         if undecided:
             # Batches of aborted transactions are not among them.
-            left = replace(self._range, slices=tuple(undecided), isolation_level="read_uncommitted")
+            left = replace(
+                self._range,
+                source=self._range.source.without_repair(),
+                slices=tuple(undecided),
+                isolation_level="read_uncommitted",
+            )
             total += _count_decoded(left, self._options)
         return total
 
@@ -147,7 +152,7 @@ class _HeaderCount:
         """Return whether each batch is of no aborted transaction."""
         if self._aborted is None:
             self._aborted = {}
-            packed = aborted_ranges(self._range, lambda _: None)
+            packed = aborted_ranges(self._range, lambda _: None, only_valid=False)
             for producer, first, last in struct.iter_unpack("=qqq", packed):
                 self._aborted.setdefault(producer, []).append((first, last))
         rows = zip(

@@ -118,8 +118,8 @@ class Reader:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
                 if self._selection.is_empty:
                     return
-                readable = replace(self._range, slices=self._slices).readable_slices()
-                for segment_slice in readable:
+                left = replace(self._range, start_offset=self.next_offset, slices=self._slices)
+                for segment_slice in left.readable_slices():
                     rest = self._selection.rest_of(segment_slice, self._range.max_batch_bytes)
                     for batch in self._read_slice(rest):
                         selected = self._selection.apply(batch)
@@ -188,7 +188,9 @@ class Reader:
         """Return the aborted transactions of the batches that are left."""
         left = replace(self._range, slices=self._slices)
         rest = split_by_offsets(left, [self.next_offset])[-1]
-        return aborted_ranges(rest, self._on_lost_marker)
+        # Mode failFast fails anyway where it reads a damaged marker.
+        only_valid = self._options.check_crcs and self._options.mode != "failFast"
+        return aborted_ranges(rest, self._on_lost_marker, only_valid=only_valid)
 
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""

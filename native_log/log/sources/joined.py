@@ -184,6 +184,10 @@ class JoinedSource:
             repair = ReadRepair(self.spares, self.gaps, self.path, self.log_end_offset, self.max_batch_bytes)
             yield from repair.slices(slices[count:], span)
 
+    def without_repair(self) -> JoinedSource:
+        """See LogSource."""
+        return replace(self, spares=())
+
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
     ) -> Relocated:

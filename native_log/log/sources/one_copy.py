@@ -10,6 +10,7 @@ from native_log.log.sources.relocation import relocate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
 
     from native_log.errors import LogTruncatedError
     from native_log.log.log_state import LogState
@@ -29,6 +30,10 @@ class OneCopy(ABC):
     def repairs_damage(self) -> bool:
         """See LogSource."""
         return False
+
+    def without_repair(self) -> Self:
+        """See LogSource."""
+        return self
 
     @abstractmethod
     def open(self) -> LogState:

@@ -89,3 +89,27 @@ def test_a_segment_that_the_tier_lacks(tmp_path: Path, caplog: pytest.LogCapture
     rows = open_log(partition).read(columns=COLUMNS, fail_on_data_loss=False)
     assert len(as_rows(rows)) < len(partition.rows())
     assert f"/{name}.index: the .log file of this index is missing" in caplog.text
+
+
+@pytest.mark.parametrize("partition", [p for p in READABLE if middle_segments(p)], ids=str)
+def test_a_segment_that_is_removed_while_the_log_is_read(tmp_path: Path, partition: TieredPartition) -> None:
+    partition = copy_of(partition, tmp_path)
+    name = middle_segments(partition)[-1]
+    log = open_log(partition)
+    batches = log.range().read(["offset"], max_rows=1, fail_on_data_loss=False)
+    read: list[int] = []
+    for batch in batches:
+        read += batch.column("offset").to_pylist()
+        if read[-1] == int(name) - 1:
+            (directory_of(partition) / f"{name}.log").unlink()
+    assert read == [row["offset"] for row in partition.rows()]
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_counting_with_a_bound_within_a_batch(partition: TieredPartition) -> None:
+    """Batches that a bound cuts are decoded. Nothing is replaced for the second time then."""
+    log = open_log(partition)
+    middle = (log.log_start_offset + log.log_end_offset) // 2
+    for start in range(middle, middle + 5):
+        scan = log.scan(columns=["offset"], filter=f"offset >= {start}")
+        assert scan.count_rows() == scan.to_table().num_rows
