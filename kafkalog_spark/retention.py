@@ -66,7 +66,7 @@ def retain(
     """Delete old segments as `native_log.retain` does, with the tasks of a Spark session.
 
     All executors must see the directories under the same paths as the driver. The driver holds the locks of
-    the log directories until this returns. Only the driver changes files. For URLs, of which only a dry run
+    the log directories until this returns. Only the driver changes files. For URLs, where only a dry run
     is possible, the session's settings apply: see `storage_options`.
 
     Args:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "kafkalog",
     max_examples=examples(50),
-    deadline=None,  # a busy machine is no reason to fail
+    deadline=None,  # tests must not fail on a busy machine
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("kafkalog")

@@ -95,8 +95,8 @@ OPENING_NAMES |= {"copyfile", "copy2", "copytree", "TemporaryFile", "NamedTempor
 NO_FILES = {"PartitionLog", "SegmentWriter", "type(self)", "directory", "partition"}
 NO_FILES |= {"segment", "segment_slice", "last", "self", "self.segment", "source", "leader", "copy"}
 NO_FILES |= {"storage", "joined", "local"}
-"""What has a method `open` but is no file: a storage, a log and its source, a segment, a slice, a partition's
-directory of the connector."""
+"""Objects that have a method `open` but are not files: a storage, a log and its source, a segment, a slice,
+a partition's directory of the connector."""
 
 
 READING = (

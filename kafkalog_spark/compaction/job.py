@@ -77,7 +77,7 @@ def compact(
     """Compact logs as `native_log.compact` does, with the tasks of a Spark session.
 
     All executors must see the directories under the same paths as the driver. The driver holds the locks of
-    the log directories until this returns. For URLs, of which only a dry run is possible, the session's
+    the log directories until this returns. For URLs, where only a dry run is possible, the session's
     settings apply: see `storage_options`.
 
     Args:

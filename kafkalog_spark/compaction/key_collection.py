@@ -115,7 +115,7 @@ class _KeyCollector:
 
 
 def _add_progress(first: MapProgress, rest: MapProgress) -> MapProgress:
-    """Return the progress of two calls, of which the second continued the first."""
+    """Return the progress of two calls. The second one continued the first."""
     return replace(
         rest,
         next_offset=first.next_offset if rest.next_offset is None else rest.next_offset,

@@ -163,7 +163,7 @@ READ_OPTIONS = {
 
 
 def correct_spelling(name: str, more_names: Iterable[str] = ()) -> str | None:
-    """Return the option of which `name` is probably a misspelling, or None.
+    """Return the option whose name was probably misspelled as `name`, or None.
 
     A misspelling has one or two letters that are wrong, missing, added or swapped with the next letter. For
     an option of up to eight letters, only one such letter is allowed.

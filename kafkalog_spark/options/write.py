@@ -59,7 +59,7 @@ _TRANSACTION_NAMESPACE = uuid.UUID("6b61666b-616c-4f67-8a6f-74786e2e6964")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The identity of a batch write, of which each version is written once (Delta Lake: SetTransaction).
+    """The identity of a batch write. Each version of it is written once (Delta Lake: SetTransaction).
 
     Attributes:
         app_id: names a sequence of writes.

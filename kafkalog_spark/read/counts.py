@@ -32,7 +32,7 @@ _HEADER_SHARE = 16
 
 @dataclass(frozen=True)
 class CountTask(InputPartition):
-    """The ranges that one task counts, and the partitions of which nothing is selected."""
+    """The ranges that one task counts, and the partitions from which nothing is selected."""
 
     ranges: tuple[LogRange, ...]
     empty: tuple[tuple[str, int], ...] = ()

@@ -203,7 +203,7 @@ def _owner_cells(member: Mapping[str, Any] | None) -> tuple[str | None, ...]:
 
 
 def _total_lag(offsets: list[Row]) -> int | None:
-    """Return the sum of the known lags, of which a negative one counts as 0. None: none is known."""
+    """Return the sum of the known lags; a negative one counts as 0. None: none is known."""
     known = [max(0, row["lag"]) for row in offsets if row["lag"] is not None]
     return sum(known) if known else None
 

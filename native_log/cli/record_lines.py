@@ -111,7 +111,7 @@ class JsonLines:
     (epoch ms) or an ISO 8601 time; -1 is the same as none.
 
     Fields that only a log determines are ignored; the first `offset` is logged as a warning. Unknown fields
-    are errors. A blank line is no record.
+    are errors. Blank lines are ignored.
 
     Attributes:
         topic: overrides the topic of the line.

@@ -28,7 +28,7 @@ def describe_settings(rows: Iterable[Row]) -> list[str]:
 
 
 def describe_overrides(rows: Iterable[Row]) -> str | None:
-    """Return which stored settings are overridden, and of which topics; None if there are none.
+    """Return which stored settings are overridden, and for which topics; None if there are none.
 
     Args:
         rows: the rows of a report. Those without the column `settings` are left out.

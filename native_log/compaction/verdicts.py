@@ -121,7 +121,7 @@ class GroupVerdicts:
 
     Attributes:
         retained_last_offsets: ascending last offsets of the batches that may have to be kept although none of
-            their records survives. All other batches that belong to no transaction and are no control batches
+            their records survives. All other batches, except control batches and those of transactions,
             have the verdict FILTER.
     """
 

@@ -91,7 +91,7 @@ def erase(
             but the keys can still be read. Records without value and headers are not changed or reported.
         dry_run: change nothing, and report what would be erased.
         on_progress: called with (steps done, total steps), from any thread.
-        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+        storage_options: credentials and other settings for paths that are URLs, where only a dry run is
             possible: see LogDir.
 
     Returns:

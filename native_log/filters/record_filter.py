@@ -191,7 +191,7 @@ def _partitions_of_keys(
     topics: Iterable[str],
     key_partitions: int | Mapping[str, int] | None,
 ) -> dict[str, set[int]]:
-    """Return the partitions of keys by topic, for topics of which they are known."""
+    """Return the partitions of keys by topic, for topics whose partitions are known."""
     if keys is None or None in keys or key_partitions is None:
         return {}  # the null key may be in any partition
     counts = key_partitions if isinstance(key_partitions, Mapping) else dict.fromkeys(topics, key_partitions)

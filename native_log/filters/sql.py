@@ -224,7 +224,7 @@ class _Translator:
         return column.is_valid() & ~found if negated else found
 
     def _field(self, node: exp.Expr) -> pa.Field | None:
-        """Return the column that a node names, None if it is no column."""
+        """Return the column that a node names, None if it is not a column."""
         kind = type(node).__name__
         if kind == "Paren":
             return self._field(node.this)

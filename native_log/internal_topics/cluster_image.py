@@ -214,7 +214,7 @@ class ClusterImage:
             self._put("quota", key, values, location)
 
     def _scram_credential(self, data: Data, location: Row) -> None:
-        """Show that there is a credential, but nothing of which the password could be guessed."""
+        """Show that there is a credential, but nothing that helps to guess the password."""
         mechanism = _SCRAM_MECHANISMS.get(data["mechanism"], str(data["mechanism"]))
         values = {"resourceType": "USER", "resourceName": data["name"], "name": mechanism}
         key = data["name"], data["mechanism"]

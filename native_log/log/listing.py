@@ -59,7 +59,7 @@ def list_log(
 ) -> LogListing:
     """List a partition directory.
 
-    Raises FileNotFoundError, NotADirectoryError, PermissionError; OSError if a .log file is no regular file.
+    Raises FileNotFoundError, NotADirectoryError, PermissionError; OSError if a .log file is not regular.
 
     A running broker may rename a file between the scan of the names and the reading of its size. The
     directory is then listed again.
@@ -102,7 +102,7 @@ def file_names(directory: str | Folder) -> list[str]:
 
 
 def irregular_logs(directory: str) -> dict[str, str]:
-    """Return why some .log files are no regular files, by name. `list_log` must ignore them."""
+    """Return why some .log files are not regular files, by name. `list_log` must ignore them."""
     reasons = {}
     for name in file_names(directory):
         if name.endswith(f".{LOG}"):
@@ -177,7 +177,7 @@ def list_with_tail(
 
 def _files(entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
     """Return the entries of a directory that are files, by name."""
-    # A log can be read without its indexes, but not without a .log file: one that is no file is an error.
+    # A log can be read without its indexes, but not without a .log file, so that must be a regular file.
     items = entries.items()
     try:
         return {name: entry for name, entry in items if entry.is_file() or name.endswith(_LOG_SUFFIX)}

@@ -150,7 +150,7 @@ class ReadableLog:
 
     @property
     def missing_segments(self) -> str | None:
-        """The segments of which only indexes are left, in one line; None if there are none.
+        """The segments that have only indexes left, in one line; None if there are none.
 
         A broker removes or rebuilds such indexes, and consumers skip the offsets without an error.
         """
@@ -326,7 +326,7 @@ class ReadableLog:
 
         Raises:
             CorruptRecordError: damaged bytes may have contained the record (with mode "failFast").
-            TypeError, ValueError: the time is no time, or a number of seconds.
+            TypeError, ValueError: the time is of another type, or a number of seconds.
         """
         time_ms = to_time_ms("timestamp_ms", timestamp_ms)
         return self.offset_for_time_ms(time_ms, isolation_level, mode)
@@ -368,7 +368,7 @@ class ReadableLog:
                 yield segment, scanned.batches
 
     def transactions(self, *, mode: Mode = "failFast") -> pa.Table:
-        """Return the transactions of which the log contains data, as TRANSACTION_SCHEMA.
+        """Return the transactions that have data in the log, as TRANSACTION_SCHEMA.
 
         Ended transactions come first, by the offset of their markers, then open ones.
 

@@ -89,7 +89,7 @@ def _malformed_files(log_dir: Folder) -> Iterator[Problem]:
 def metadata_file_problem(folder: Folder, name: str) -> Problem | None:
     """Return what is wrong with a snapshot of the cluster metadata, or with quorum-state; None if nothing is.
 
-    A missing file is no problem.
+    A missing file is not a problem.
     """
     try:
         if name == QUORUM_STATE:

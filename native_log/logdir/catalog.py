@@ -188,7 +188,7 @@ def _end_of(log: LogState | None, copies: Iterable[LogState | None]) -> int:
 
 
 def _warn_of_copies(choices: Sequence[_Choice]) -> None:
-    """Log one warning about partitions of which one copy is read and others are not."""
+    """Log one warning about partitions with several copies, of which one is read."""
     if len(choices) == 1:
         (choice,) = choices
         chosen = choice.directory
@@ -210,7 +210,7 @@ def _warn_of_copies(choices: Sequence[_Choice]) -> None:
 def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
     """Return the directories that are copies of each other.
 
-    A `-delete` or `-stray` directory is no copy of a normal one. A directory that was given by two paths
+    A `-delete` or `-stray` directory is not a copy of a normal one. A directory that was given by two paths
     counts once.
     """
     kinds = list(PartitionKind)

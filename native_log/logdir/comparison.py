@@ -53,7 +53,7 @@ A copy is compared with the leading copy: the one with the highest leader epoch,
 - `kind`: "missing" (a broker does not have the partition); "unreadable" (a copy cannot be opened);
   "topic-id"; "log-start-offset", "log-end-offset"; "high-watermark" (of the checkpoints);
   "leader-epochs" (the copy diverges from the leading one: a follower would truncate it); "damaged" (bytes
-  that are no valid batch); "missing-offsets" (of a missing segment; of any batch if the topic is not
+  that are not a valid batch); "missing-offsets" (of a missing segment; of any batch if the topic is not
   compacted); "records" (offsets with different records); "batches" (offsets with equal records
   in different batches);
 - `path`: the partition directory; of "damaged" the file, of "missing" the log directory;

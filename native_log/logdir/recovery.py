@@ -265,7 +265,7 @@ def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[
 
 
 def _whole_log_dirs(discoveries: Iterable[Discovery], *, is_complete: bool) -> set[Path]:
-    """Return the log directories of which all partitions are recovered."""
+    """Return the log directories whose partitions are all recovered."""
     return {discovery.log_dir for discovery in discoveries if is_complete and not discovery.is_partition}
 
 

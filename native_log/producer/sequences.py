@@ -23,7 +23,7 @@ class _PartitionSequences:
 class ProducerSequences:
     """Assign sequences to batches, and keep them without gaps when batches fail.
 
-    An append to a log either happens completely or not at all. So there are no batches of which it stays
+    An append to a log either happens completely or not at all. So there are no batches about which it stays
     unknown whether the log contains them: a failed batch gives its sequences to the batches after it.
 
     Attributes:

@@ -33,7 +33,7 @@ class Setting:
         default: the default of Kafka 4.
         minimum: of a number.
         choices: the values that a STRING may have; None: any.
-        codec: the codec of which the number is the level.
+        codec: the codec whose level it is.
     """
 
     kind: str
@@ -168,7 +168,7 @@ class ProducerConfig:
     topic_config: dict[str, object] = field(default_factory=dict)
     """Settings of topics (see LogConfig). Those by a topic's own name override stored ones."""
     ignored: tuple[str, ...] = ()
-    """Names that are no settings of producers or topics, and need no broker."""
+    """Names that are neither settings of producers nor of topics, and need no broker."""
 
     @classmethod
     def parse(cls, configs: Mapping[str, object]) -> Self:

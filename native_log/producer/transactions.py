@@ -166,7 +166,7 @@ class TransactionManager:
             return self._ended
 
     def finish_end(self) -> None:
-        """Raise the error because of which the transaction did not end, if there is one."""
+        """Raise the error that kept the transaction from ending, if there is one."""
         with self._guard:
             error, self.end_error = self.end_error, None
             if error is not None:

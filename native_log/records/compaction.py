@@ -194,7 +194,7 @@ class Survivors(Protocol):
         """Add native int64 values, such as a NumPy array.
 
         Raises:
-            ValueError: the size is no multiple of 8 bytes, or an offset is negative. Nothing is added then.
+            ValueError: the size is not a multiple of 8 bytes, or an offset is negative. Nothing is added.
         """
 
     def add_range(self, start_offset: int, end_offset: int) -> None:
@@ -302,7 +302,7 @@ class OffsetMap(Protocol):
             base_position, order: as for `decode`.
 
         Raises:
-            ValueError: `options.aborted` is no sequence of triples.
+            ValueError: `options.aborted` is not a sequence of triples.
         """
 
     def mark(

@@ -1,6 +1,6 @@
 """The functions of the compiled kernel that write, or that take Arrow arrays.
 
-Their arguments are checked in Python, as those of the reference implementation are. They need Arrow, which
+Their arguments are checked in Python, as in the reference implementation. They need Arrow, which
 takes longer to import than some commands take: the others, in `kernel`, do not.
 """
 

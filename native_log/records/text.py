@@ -63,7 +63,7 @@ def bool_text(value: bool) -> str:
 
 
 def find_gaps(offsets: list[int]) -> list[tuple[int, int]]:
-    """Return the pairs of which the second offset is not the first + 1. Sums overflow like Java's long."""
+    """Return the pairs whose second offset is not the first + 1. Sums overflow like Java's long."""
     pairs = pairwise(offsets)
     return [(previous, offset) for previous, offset in pairs if (offset - previous) % 2**64 != 1]
 

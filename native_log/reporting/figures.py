@@ -299,7 +299,7 @@ class RetentionFigures:
     Attributes:
         partitions, segments, size_bytes: what would be deleted.
         rules: the rules that would delete it, as in RETENTION_SCHEMA.
-        kept_by: the rule because of which size and time delete nothing, as in RETENTION_SCHEMA; None: the
+        kept_by: the rule that keeps size and time from deleting anything, as in RETENTION_SCHEMA; None: the
             topic's settings decide.
         failed: the partitions that cannot be examined, and why.
     """
@@ -320,7 +320,7 @@ class CodecSamples:
     Attributes:
         codecs: by topic and codec.
         bytes_read: the size of all samples.
-        topics_left_out: the number of topics of which no sample was taken, because there are too many.
+        topics_left_out: the number of topics that were not sampled because there are too many.
     """
 
     codecs: Mapping[tuple[str, str], CodecFigures]

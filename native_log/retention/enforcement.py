@@ -61,7 +61,7 @@ def retain(
         dry_run: change nothing, and report what would be done.
         exclude_topics: topics to leave out, even if `topics` names them.
         on_progress: called with (partitions planned, total partitions).
-        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+        storage_options: credentials and other settings for paths that are URLs, where only a dry run is
             possible: see LogDir.
 
     Returns:

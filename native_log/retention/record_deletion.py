@@ -55,7 +55,7 @@ def delete_records(
         offsets: by (topic, partition), the first offset to keep; -1: the high watermark. A log that already
             starts there, or later, is not changed.
         dry_run: change nothing, and report what would be done.
-        storage_options: credentials and other settings for paths that are URLs, of which only a dry run is
+        storage_options: credentials and other settings for paths that are URLs, where only a dry run is
             possible: see LogDir.
 
     Returns:

@@ -85,7 +85,7 @@ class OffsetAccount:
         self._lose_offsets(Finding("lost", "unreadable", path, 0, size_bytes, reason=why), end_offset)
 
     def fill(self, offset: int) -> None:
-        """Account for the offsets up to `offset` (exclusive), of which no file has a record."""
+        """Account for the offsets up to `offset` (exclusive), which no file has."""
         first = self.accounted
         if offset <= first:
             return

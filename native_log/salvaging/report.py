@@ -30,8 +30,8 @@ SALVAGE_SCHEMA = pa.schema(
   not be copied; "transaction": a transaction whose outcome is unknown; "gap": offsets without records, which
   compaction may explain; "skipped": something that was left out on purpose; "warning": anything else;
 - `kind`: null if `status` is "copied". Of lost ranges: "size", "magic", "crc", "codec", "compression",
-  "records", "order" or "too-large" (bytes that are no valid batch, as `verify` calls them); "unreadable" (the
-  system cannot read the file, or a part of it); "malformed-file" (a snapshot or the quorum state of the
+  "records", "order" or "too-large" (bytes that are not a valid batch, as `verify` calls them); "unreadable"
+  (the system cannot read the file, or a part of it); "malformed-file" (a snapshot or the quorum state of the
   controllers, with which a broker would not start); "missing-segment" (only the index of a segment is left);
   "missing" (a gap that compaction cannot explain); "missing-start" (offsets in tiered storage, or lost);
   "missing-end" (the log ends before its high watermark or a producer state snapshot). Of transactions: "open"

@@ -42,8 +42,8 @@ def search(
 
     Args:
         paths, topics, columns, arguments: see native_log.scan.
-        key: the key, or several of which a record has one. Text means its UTF-8 bytes.
-        key_prefix: the first bytes of the key, or several of which a record has one. With `key`, one of both
+        key: the key, or a list of keys. A record must have one of them. Text means its UTF-8 bytes.
+        key_prefix: the first bytes of the key, or a list of such prefixes. With `key`, one of both
             must hold.
         contains: bytes that one of `fields` contains.
         regex: a regular expression that matches in one of `fields`, in the syntax of Rust's regex crate: that

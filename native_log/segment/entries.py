@@ -130,7 +130,7 @@ _BLOCK = 4096
 def filled_entries(file: DataFile, entry_bytes: int) -> int:
     """Return how many entries there are before the zeros of a preallocated file.
 
-    A broker preallocates 10 MiB (segment.index.bytes), of which most segments fill little. So the search
+    A broker preallocates 10 MiB (segment.index.bytes). Most segments use little of it. So the search
     looks at blocks near the beginning first, at distances that double, before it halves what is left.
     """
     entries = file.size_bytes // entry_bytes

@@ -152,7 +152,7 @@ class SegmentLookup:
         check_crcs: bool = False,
         only_valid: bool = False,
     ) -> Iterator[Scanned]:
-        """Yield the headers of batches from `position` on, of which only a few are needed. See `batches`."""
+        """Yield the headers of batches from `position` on, for callers that need a few. See `batches`."""
         base_offset = self._segment.base_offset
         expected = base_offset if position == 0 else next_offset
         order = self._segment.offset_order(self.file, next_offset)

@@ -131,7 +131,7 @@ class BatchSearch:
         return claim is not None and self._has_valid_crc(claim)
 
     def last_offset(self, position: int) -> int | None:
-        """Return the last offset that the header at `position` claims; None if it is no header."""
+        """Return the last offset that the header at `position` claims; None if it is not a header."""
         claim = self._claim_at(position)
         return None if claim is None else claim.offset + claim.last_offset_delta
 

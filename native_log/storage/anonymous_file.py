@@ -40,7 +40,7 @@ class FileRange(NamedTuple):
 
 
 class AnonymousFile(DataFile):
-    """A file of which parts are in memory. See DataFile for the attributes and methods.
+    """A file with parts in memory. See DataFile for the attributes and methods.
 
     What lies far behind the reader is given back to the system.
     """
@@ -48,7 +48,7 @@ class AnonymousFile(DataFile):
     __slots__ = ("_held", "_joined", "_map")
 
     def __init__(self, path: str, size_bytes: int, version: int | str, mtime_ms: int) -> None:
-        """Open a file of which nothing is in memory.
+        """Open a file, with nothing in memory yet.
 
         Args:
             path, size_bytes, mtime_ms: see DataFile.

@@ -35,7 +35,7 @@ class ChunkedFile(AnonymousFile):
         chunk_bytes: int,
         prepare: Callable[[int], Callable[[], bytes]],
     ) -> None:
-        """Open a file of which nothing is read yet.
+        """Open a file without reading anything.
 
         Args:
             path, size_bytes, version, mtime_ms: see AnonymousFile.

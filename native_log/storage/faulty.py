@@ -27,7 +27,7 @@ class Fault:
 
 
 class FaultyFile(DataFile):
-    """A file of which the system may be unable to read some blocks. They read as zeros.
+    """A file with blocks that the system may be unable to read. They read as zeros.
 
     Attributes:
         faults: the bytes that could not be read so far, by position.

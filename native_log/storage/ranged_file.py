@@ -1,4 +1,4 @@
-"""Files of which ranges are fetched ahead of the reader, such as objects in a bucket."""
+"""Files whose ranges are fetched ahead of the reader, such as objects in a bucket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_BYTES = 64 << 10
 _LOOKUP_BYTES = 32 << 10
 """What is fetched of bytes that nobody has announced, as for a lookup, at least."""
 _LOOKUP_LOADS = 4
-"""After more sequential reads than this, it is no lookup, and the rest of the file is prefetched."""
+"""After more sequential reads than this, the rest of the file is prefetched: it is not a lookup."""
 _BLOCK_BYTES = 16 << 10
 """Lookups fetch whole blocks, which are kept for the next lookup."""
 _KEPT_RANGE_BYTES = 128 << 10
@@ -75,7 +75,7 @@ class RangedFile(AnonymousFile):
         fetch: Callable[[int, int], Buffer],
         blocks: ByteCache,
     ) -> None:
-        """Open a file of which nothing is fetched yet.
+        """Open a file without fetching anything.
 
         Args:
             path, size_bytes, version, mtime_ms: see AnonymousFile.

@@ -390,7 +390,7 @@ public final class Client {
 
     /**
      * Adds a member to a streams group (KIP-1071), and waits until the group is stable. The group reads `topic`, repartitions
-     * it, and has a store, of which a second member has a standby copy.
+     * it, and has a store. A second member has a standby copy of it.
      */
     private JsonNode stream(JsonNode request) throws Exception {
         String group = request.get("group").asText();

@@ -129,7 +129,7 @@ public final class ProducerLife {
             new ProducerInterceptors<>(List.of(), null), new ApiVersions(), time);
     }
 
-    /** Returns a client of which no node ever becomes ready. */
+    /** Returns a client whose nodes never become ready. */
     private static KafkaClient unreachable() {
         return (KafkaClient) Proxy.newProxyInstance(KafkaClient.class.getClassLoader(), new Class<?>[] {KafkaClient.class},
             (proxy, method, arguments) -> switch (method.getName()) {

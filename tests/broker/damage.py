@@ -503,7 +503,7 @@ def merged_to_swap(files: LogDirFiles, random: Random) -> str | None:
     if random.random() < 0.7:
         files.partition[file_name(group[0], "index.swap")] = b""
         files.partition[file_name(group[0], "timeindex.swap")] = b""
-    return f"{group}, of which {sorted(kept)} are left"
+    return f"{group}; {sorted(kept)} are left"
 
 
 # Indexes

@@ -65,7 +65,7 @@ def random_records(rnd: random.Random, count: int, keys: int, value_bytes: int) 
 
 
 def write(log: PartitionLog, rnd: random.Random, first_id: int) -> None:
-    """Write records without a producer, of idempotent producers, and of transactions, of which most end.
+    """Write records without a producer, of idempotent producers, and of transactions. Most of these end.
 
     Args:
         first_id: the first of 10 producer ids that have not been used yet.

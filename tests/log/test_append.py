@@ -406,7 +406,7 @@ def test_batches_of_a_replica_keep_their_offsets(logs: Path) -> None:
     assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(1, 10), (4, 50)]
 
 
-@pytest.mark.parametrize("tail", [batch(3)[:-5], b"\0" * 100, batch(3, crc=1), b"garbage that is no batch"])
+@pytest.mark.parametrize("tail", [batch(3)[:-5], b"\0" * 100, batch(3, crc=1), b"garbage, not a batch"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_with_a_torn_end_is_rejected(logs: Path, tail: bytes, clean: bool) -> None:
     path = write_log(logs / "t-0", {0: [batch(0), tail]})

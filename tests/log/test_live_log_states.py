@@ -71,7 +71,7 @@ class LiveLogMachine(RuleBasedStateMachine):
         self.path.mkdir()
         self.segments = [Segment(0)]
         self.unwritten = b""
-        """The rest of the last batch, of which a part is written."""
+        """The rest of the last batch, which is partly written."""
         self.preallocated = 0
         self.epoch = 0
         self.entries: list[EpochEntry] = []

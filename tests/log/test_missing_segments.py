@@ -1,4 +1,4 @@
-"""A segment of which only the index is left is reported wherever its log is read."""
+"""A segment that has only its index left is reported wherever its log is read."""
 
 from __future__ import annotations
 

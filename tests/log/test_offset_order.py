@@ -257,7 +257,7 @@ COLUMNS = ["offset", "value", "position", "segment", "_corrupt_record"]
 
 @st.composite
 def shuffled(draw: st.DrawFn) -> dict[int, list[bytes]]:
-    """Draw segments of small batches, some of which occur twice, are moved or have a flipped bit."""
+    """Draw segments of small batches. Some occur twice, are moved or have a flipped bit."""
     segments: dict[int, list[bytes]] = {}
     offset = 0
     for _ in range(draw(st.integers(1, 3))):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Copy a broker's log directory, of which one partition begins at offset 75."""
+    """Copy a broker's log directory. One of its partitions begins at offset 75."""
     return shutil.copytree(GOLDEN / "kafka-4.1/whole-broker/data", tmp_path / "data")
 
 

@@ -241,7 +241,7 @@ def test_a_directory_that_ends_before_its_remote_segments(
 
 
 def overlapping(tmp_path: Path) -> TieredPartition:
-    """Return a copy of a fixture of which local segments are in the tier, too."""
+    """Return a copy of a fixture whose local segments are in the tier, too."""
     partition = tiered("lts-overlap", "overlap-mid")
     shutil.copytree(partition.folder, tmp_path / "copy")
     return replace(partition, copy=tmp_path / "copy")

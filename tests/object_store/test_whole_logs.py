@@ -25,7 +25,7 @@ ROWS = 1000
 
 @pytest.fixture(scope="module")
 def size_bytes(s3: S3Server) -> int:
-    """Write a log of two segments, of which the second is small. Return the size of the first."""
+    """Write a log of two segments. The second is small. Return the size of the first."""
     log_dir = s3.root / "whole-logs" / "logs"
     values = random.Random(1)
     with LogDir.create(log_dir) as logs:

@@ -227,7 +227,7 @@ def test_tombstones_go_when_the_horizon_is_reached(impl) -> None:
         recs, 10, attributes=HORIZON, base_timestamp=NOW, last_offset_delta=2, max_timestamp=T0 + 2
     )
     assert result.stats.tombstones_dropped == 1
-    # One that is not the newest of its key is no tombstone that was dropped.
+    # A tombstone that is not the newest record of its key is not counted as dropped.
     assert rewrite(impl, data, [10], now_ms=NOW).stats.tombstones_dropped == 0
     assert len(rewrite(impl, data, [11], now_ms=NOW).data) == 0
 

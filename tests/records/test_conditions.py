@@ -115,7 +115,7 @@ def test_both_implementations_on_damaged_logs(
 
 
 def test_a_batch_without_such_records_is_not_decompressed(impl) -> None:
-    """Its records are no gzip stream at all, but its checksum is right."""
+    """Its records are not a gzip stream, but its checksum is right."""
     batch = v2([Rec(b"k", b"v")], 0, "gzip", compress=lambda _: b"no gzip stream")
     conditions = impl.Conditions(RecordConditions(min_timestamp_ms=T0 + 10_000))
     decoded = impl.decode(batch, ALL, conditions=conditions)

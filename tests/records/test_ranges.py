@@ -71,7 +71,7 @@ def test_aborted(impl) -> None:
         8,
         9,
     ]
-    # Markers are no data of the transaction; records outside of transactions are not aborted.
+    # Markers are not data of the transaction; records outside of transactions are not aborted.
     everything = aborted((7, 0, 99), (8, 0, 99))
     assert offsets(impl.decode(log, ["offset"], aborted=everything, control=True).batch) == [6, 9, 10, 11]
 
@@ -139,7 +139,7 @@ def test_max_bytes(impl, limit: int) -> None:
 
 
 def test_limits_count_rows_not_batches(impl) -> None:
-    """What is skipped or without rows is no reason to stop."""
+    """Reading does not stop at skipped batches, nor at batches without rows."""
     log = v2([], 0) * 3 + marker(1, 7) + v2([Rec()], 2) + v2([Rec()], 3)
     decoded = impl.decode(log, ["offset"], max_rows=1)
     assert (offsets(decoded.batch), decoded.status, decoded.next_offset) == ([2], "limit", 3)

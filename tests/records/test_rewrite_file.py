@@ -86,7 +86,7 @@ def test_it_ends_before_a_batch_that_needs_a_verdict(impl) -> None:
         4,
         data[: ends[2]],
     )
-    result = rewritten(impl, data, {6}, judged=[0, 3, 9])  # 0 is no last offset
+    result = rewritten(impl, data, {6}, judged=[0, 3, 9])  # 0 is not a last offset
     assert (result.status, result.position, bytes(result.data)) == ("limit", ends[1], b"")
     for start in ends[1:4]:
         result = rewritten(impl, data, range(100), start, judged=[3])

@@ -1,4 +1,4 @@
-"""scan_headers: the result of scan, for a file of which only headers are read."""
+"""scan_headers: the result of scan, from the headers of a file alone."""
 
 from __future__ import annotations
 

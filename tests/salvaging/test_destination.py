@@ -27,7 +27,7 @@ UNFINISHED = ".unfinished-salvage"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Write a log directory with two partitions, one of which is damaged."""
+    """Write a log directory with two partitions. One is damaged."""
     path = tmp_path / "source"
     with LogDir.create(path, cluster_id="c" * 22, node_id=3) as logs:
         logs.create_topic("t", 2)

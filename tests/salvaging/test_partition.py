@@ -61,7 +61,7 @@ def salvage(tmp_path: Path, segments: dict[int, Sequence[bytes]]) -> list[tuple[
             [data(0, 7), marker(1, 7), damaged(batch(2)), data(5, 7), marker(6, 7)],
             [("lost", "crc", 2, 4)],
         ),
-        # two producers, of which one ends before the loss
+        # two producers; one ends before the loss
         (
             [data(0, 7), data(1, 8), marker(2, 7), damaged(batch(3)), marker(6, 8)],
             [("lost", "crc", 3, 5), ("transaction", "doubtful", 1, 1)],

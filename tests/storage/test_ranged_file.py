@@ -1,4 +1,4 @@
-"""A file of which ranges are fetched has the bytes of the file, whatever is read in whatever order."""
+"""A file that is fetched in ranges has the right bytes, in any order of reads."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 //!     cargo bench --bench blocks                   # everything, about a minute
 //!     cargo bench --bench blocks -- read/lz4       # what has this in its name
 //!
-//! Read are blocks that the library wrote, as those of a Java producer, and blocks that the kernel wrote. Speeds are of
+//! Read are blocks that the library wrote, like a Java producer, and blocks that the kernel wrote. Speeds are of
 //! plain bytes; above 1.00 the kernel is faster.
 
 mod support;

@@ -18,7 +18,7 @@ use kafka_log_format::compaction::packs::Kind;
 use kafka_log_format::selection::Selection;
 
 const DEFAULT_ROUNDS: usize = 1000;
-/// Golden segments that are larger are no seeds.
+/// Larger golden segments are not used as seeds.
 const MOST_SEED_BYTES: u64 = 4 << 10;
 /// Of the golden segments, one in so many is a seed.
 const GOLDEN_STEP: usize = 8;

@@ -163,7 +163,7 @@ impl<'a> CommonRecords<'a> {
             if length < 0 || next > self.end {
                 return None;
             }
-            p += 1; // attributes, of which none is in use
+            p += 1; // attributes, all unused
             let timestamp_delta = varlong(start, &mut p)?;
             let offset_delta = varint(start, &mut p)?;
             let key_bytes = varint(start, &mut p)?;

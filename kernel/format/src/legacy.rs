@@ -140,7 +140,7 @@ pub fn wrapped_records<'a>(
     Ok(WrappedRecords { wrapper: *wrapper, remembered, unread, base, offsets })
 }
 
-/// The messages in a wrapper, all of which have been checked.
+/// The messages in a wrapper, after all of them have been checked.
 pub struct WrappedRecords<'a> {
     wrapper: LegacyHeader,
     /// The first messages and their magic, with their offsets in the wrapper.

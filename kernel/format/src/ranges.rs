@@ -10,7 +10,7 @@ use crate::status::{Status, Stopped};
 /// How much is read for a header: more than it takes, so that one read returns several small batches.
 const HEADER_CHUNK_BYTES: usize = 8 << 10;
 
-/// Divides the batches of a file from `position` to `end`, of which only the headers are read, into ranges of up to
+/// Divides the batches of a file from `position` to `end`, reading only their headers, into ranges of up to
 /// `range_bytes` bytes, or of one batch that is larger. Stops with Limit after `max_rows` batches, and with Partial at a
 /// batch that ends after `end`. Fails with UnexpectedEof if the file ends before `end`.
 pub fn divide_file(

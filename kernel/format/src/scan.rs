@@ -66,7 +66,7 @@ pub fn scan(
     (scanned.rows, scanned.stopped)
 }
 
-/// Does the same with a file from `position` to `end`, of which only the headers are read: one small read for each batch.
+/// Does the same with a file from `position` to `end`, reading only the headers: one small read for each batch.
 /// Stops with Limit after `max_rows` rows. Fails with UnexpectedEof if the file ends before `end`.
 pub fn scan_headers(
     file: &File,

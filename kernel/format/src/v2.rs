@@ -120,7 +120,7 @@ pub(crate) fn parse<'a>(
     headers: &mut Vec<RecordHeader<'a>>,
 ) -> Result<Record<'a>, String> {
     headers.clear();
-    let mut fields = Fields { body, at: 1 }; // after the attributes, none of which is in use
+    let mut fields = Fields { body, at: 1 }; // after the attributes, which are all unused
     let timestamp_delta = read_i64(body, &mut fields.at)
         .ok_or("expected a varlong as timestamp delta, found a truncated or longer one")?;
     let offset_delta = fields.varint("offset delta")?;

@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     metavar="[failFast|dropMalformed]",
     default="failFast",
     show_default=True,
-    help="At a line that is no record, or whose record is too large: stop with an error; report and skip it.",
+    help="At an invalid line, or a record that is too large: stop with an error; report and skip it.",
 )
 def produce(
     paths: tuple[str, ...],

@@ -146,7 +146,7 @@ class FollowedLog:
     """Follow one log. The checkpoints are read once, at opening."""
 
     def __init__(self, log: LiveLog, follower: PartitionFollower) -> None:
-        """Follow `log`, of which `follower` has the position."""
+        """Follow `log` from the position of `follower`."""
         self._log = log
         self._follower = follower
         self._new_directories = log.directories

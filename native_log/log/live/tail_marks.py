@@ -124,7 +124,7 @@ class TailMarks:
         """Return the leader epoch of the last record before `offset`, where the log ended.
 
         The batch header has it, and so has the checkpoint. If they contradict each other, the higher one is
-        returned, because a contradiction is no truncation.
+        returned, because a contradiction does not mean that the log was truncated.
 
         Args:
             offset: the end of the log when `entries` were read.

@@ -19,7 +19,7 @@ TransactionalRow = tuple[int, int, int, bool, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction of which the log contains data.
+    """A transaction that has data in the log.
 
     Attributes:
         producer_id: the producer. A marker is matched with its data by this id alone, because since KIP-890 a

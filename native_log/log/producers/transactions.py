@@ -51,7 +51,7 @@ _NO_MARKER = 2**63 - 1
 
 
 def all_transactions(log: LogState, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
-    """Return the transactions of which the log contains data.
+    """Return the transactions that have data in the log.
 
     Ended transactions come first, by the offset of their markers, then open ones, by their first offset.
     """

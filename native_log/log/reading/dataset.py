@@ -39,7 +39,7 @@ class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         self, schema: pa.Schema, select: Callable[[Sequence[str] | None, pc.Expression | None], Rows]
     ) -> None:
         """Return rows that `select` finds, given columns and a filter."""
-        # ds.Dataset has no constructor of its own: it is a class of C++, of which nothing is used.
+        # ds.Dataset has no constructor of its own: it is a C++ class, and nothing of it is used.
         self._schema = schema
         self._selected = select
 

@@ -1,4 +1,4 @@
-"""Locate a range of offsets in segments of which each has the next offsets."""
+"""Locate a range of offsets in segments that follow each other."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class SliceCheck:
             yield Missing(OffsetSpan(expected, span.end_offset))
 
     def _check_slice(self, part: SegmentSlice, span: OffsetSpan) -> Iterator[CheckedPart]:
-        """Yield the bytes of one slice, some of which may be empty, and the missing offsets of `span`."""
+        """Yield the bytes of one slice in chunks, which may be empty, and the missing offsets of `span`."""
         rest = replace(part, min_offset=span.start_offset, max_offset=span.end_offset)  # not yielded yet
         expected = span.start_offset  # the offset of the next batch
         with part.lookup(Window(), self.max_batch_bytes) as lookup:

@@ -48,7 +48,7 @@ class AivenStorage(WrappedStorage):
     keys: str | None = None
 
     def listed(self, path: str) -> None:
-        """See Storage. A file of a segment is no object by itself."""
+        """See Storage. A file of a segment is not an object by itself."""
 
     def open(self, path: str, *, follow_link: bool = True, known: KnownFile | None = None) -> DataFile:
         """See Storage: open a file of a segment.

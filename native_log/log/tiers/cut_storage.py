@@ -34,7 +34,7 @@ class CutStorage(WrappedStorage):
 
 
 class _CutFile(ChunkedFile):
-    """A file of `size_bytes`, of which only the bytes of `stored` are there."""
+    """A file of `size_bytes` that contains only the bytes of `stored`."""
 
     __slots__ = ("_stored",)
 

@@ -20,7 +20,7 @@ def find_tier(root: Folder, layout: RemoteLayout, prefix: str = "", keys: str | 
 
     Args:
         root: the folder.
-        layout: how its objects are named; "auto": the first layout of which there are partitions.
+        layout: how its objects are named; "auto": the first layout that has partitions.
         prefix: Aiven's `key.prefix`. With "auto", a prefix means Aiven's layout.
         keys: the folder with private keys for Aiven's layout.
 

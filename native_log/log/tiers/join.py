@@ -35,7 +35,7 @@ def join(
     """Join a local log with the remote segments before it. The log may consist of several merged copies.
 
     Offsets that are in both are read locally. Remote segments replace damaged local bytes. The offsets of
-    damaged segments are lost. A segment of which nothing is left may have been deleted by retention since
+    damaged segments are lost. A segment that has no objects left may have been deleted by retention since
     the metadata was written: the log does not begin or end with it.
 
     Args:
@@ -133,7 +133,7 @@ def _warn_of_end(log: LogState, segments: Iterable[RemoteSegment], end: int) -> 
 def _existing(
     log: LogState, stored: StoredSegments, segments: Iterable[RemoteSegment]
 ) -> list[RemoteSegment]:
-    """Return the segments of which any objects exist, with their ends. Log a warning if some are missing."""
+    """Return the segments that have any objects, with their ends. Log a warning if some are missing."""
     existing = []
     for segment in segments:
         file = stored.logs.get(segment.key)

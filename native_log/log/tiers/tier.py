@@ -85,7 +85,7 @@ class PlainTier:
 
     @classmethod
     def local(cls, root: Folder) -> PlainTier:
-        """Return the tier of Apache's LocalTieredStorage, of which `root` is `dir`, or the folder in it."""
+        """Return the tier of Apache's LocalTieredStorage; `root` is its `dir`, or the folder in it."""
         entries = root.list()
         if local.ROOT in entries:
             root /= local.ROOT

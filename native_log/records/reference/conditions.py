@@ -66,7 +66,7 @@ class Conditions:
         )
 
     def _keys_to_find(self) -> list[bytes]:
-        """Return the keys of which a batch must contain one; none if they are too many or too short."""
+        """Return keys, one of which a batch must contain; none if they are too many or too short."""
         keys = [key for key in self._keys or () if key is not None and len(key) >= _LEAST_FOUND_BYTES]
         all_found = self._keys is not None and len(keys) == len(self._keys)
         return keys if all_found and len(keys) <= _MOST_FOUND else []

@@ -46,7 +46,7 @@ def decode(
         order: what is known of the offsets (see OffsetOrder). None: batches may come in any order.
 
     Raises:
-        ValueError: an unknown column, or `options.aborted` is no sequence of triples.
+        ValueError: an unknown column, or `options.aborted` is not a sequence of triples.
     """
     data = memoryview(buffer).cast("B")
     selection = RecordSelection.of(options, control=options.control)

@@ -28,7 +28,7 @@ def group_section(figures: ReportFigures) -> Section:
 
 
 def _paragraphs(groups: Sequence[GroupFigures], unread: Mapping[str, str]) -> list[str]:
-    """Say what the lag is, and of which groups and partitions it is unknown."""
+    """Say what the lag is, and for which groups and partitions it is unknown."""
     paragraphs = [
         (
             "Lag is the high watermark of a partition minus the committed offset, summed over the "

@@ -30,7 +30,7 @@ _PUBLIC = re.compile(
     rf"|request_payer|s3_express|{'|'.join(each for each in CLIENT_OPTIONS if each != 'proxy_url')})"
     rf"|{CREDENTIAL_PROVIDER}"
 )
-"""Options whose values are no secrets."""
+"""Options whose values are not secret."""
 
 _known_secrets: dict[str, dict[str, str]] = {}
 """The secret options of this process, by the token that stands for them."""

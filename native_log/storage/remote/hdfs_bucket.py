@@ -54,7 +54,7 @@ class HdfsBucket:
             else:
                 try:
                     self._client = Client(url, dict(options))
-                except Exception:  # it is no name service, and the port is missing
+                except Exception:  # it is not a name service, and the port is missing
                     self._client = Client(f"{url}:{_DEFAULT_PORT}", for_one_name_node)
         except Exception as error:
             raise KafkaLogError(f"the file system cannot be opened: {error}", path=url) from None

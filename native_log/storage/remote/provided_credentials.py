@@ -60,7 +60,7 @@ class ProvidedCredentials:
         return {**{names[name]: provided[name] for name in names}, EXPIRES_AT: expires_at}
 
     def options(self) -> dict[str, str]:
-        """Return the options that are no credentials, such as a region.
+        """Return the options that are not credentials, such as a region.
 
         Raises KafkaLogError if the function fails. The message does not repeat its error, which may contain
         secrets.

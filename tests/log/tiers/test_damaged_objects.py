@@ -48,7 +48,7 @@ def damage(kind: str, file: Path, others: list[Path], place: float) -> None:
 
 
 def span_of(partition: TieredPartition, name: str) -> range:
-    """Return the offsets of the segment of which this is an object."""
+    """Return the offsets of the segment to which this object belongs."""
     segments = json.loads((partition.folder / "expected.json").read_text()).get("remoteSegments", [])
     for segment in segments:
         if segment["segmentId"] in name:

@@ -43,7 +43,7 @@ fn without_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     write(records, columns);
 }
 
-/// For records of which some have headers that are not requested.
+/// For records with headers that are not requested.
 fn with_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     let write = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => write::<true, true, true, true>,

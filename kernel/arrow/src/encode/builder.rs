@@ -101,7 +101,7 @@ impl Builder {
         }
         let out = &mut self.records;
         varint(body_bytes as i64, out);
-        out.push(0); // attributes, of which none is in use
+        out.push(0); // attributes, all unused
         varint(timestamp_delta, out);
         varint(self.rows as i64, out);
         sized(key, out);
@@ -122,7 +122,7 @@ impl Builder {
     }
 }
 
-/// Appends one batch for each builder, all of which have records. Returns the number of records. After an error, `out` must be
+/// Appends one batch for each builder. All of them have records. Returns the number of records. After an error, `out` must be
 /// discarded.
 pub fn encode_builders(builders: &[&Builder], options: &Options, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     with_workspace(|workspace| {

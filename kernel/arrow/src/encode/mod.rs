@@ -1,4 +1,4 @@
-//! Encode Arrow columns as batches of the same sizes as those of Kafka's producer (MemoryRecordsBuilder, ProducerBatch).
+//! Encode Arrow columns as batches of the same sizes as Kafka's producer (MemoryRecordsBuilder, ProducerBatch).
 //!
 //! | module | idea |
 //! |---|---|

@@ -58,7 +58,7 @@ impl<'a> Row<'a> {
         // SAFETY: the bytes written are those counted by `body_bytes`, and a copy writes COPY_SLACK more at most.
         unsafe {
             let mut to = varint(body_bytes as i64, to);
-            to.write(0); // attributes, of which none is in use
+            to.write(0); // attributes, all unused
             to = varint(timestamp_delta, to.add(1));
             to = varint(offset_delta.into(), to);
             to = sized(self.key, |key| records.key.extended(key, COPY_SLACK), to);

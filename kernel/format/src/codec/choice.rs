@@ -84,7 +84,7 @@ impl Choice {
         }
         self.blocks += 1;
         let sample = &block[..block.len().min(SAMPLE)];
-        // In a longer block, more repetitions are missed than in a shorter sample, so a short sample is no guide.
+        // In a longer block, more repetitions are missed than in a shorter sample, so a short sample says little.
         if self.blocks > BLOCKS_A_SAMPLE || self.sample_bytes < sample.len() / 2 {
             self.ours_suits = self.is_alike::<F>(&sample[..sample.len().min(SMALL_SAMPLE)], out).is_some()
                 && self.is_alike::<F>(sample, out).is_some_and(|our_bytes| {

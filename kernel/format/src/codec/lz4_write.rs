@@ -42,7 +42,7 @@ unsafe impl Format for Lz4 {
     }
 }
 
-/// Writes a token, the lower half of which is given, and literals.
+/// Writes a token, whose lower half is given, and literals.
 ///
 /// # Safety
 /// There is room for them and SLACK bytes.

@@ -119,7 +119,7 @@ impl RecordWriter<'_> {
 /// Appends a record as Kafka's DefaultRecord writes it.
 pub fn record(span: &Span, section: &[u8], timestamp_delta: i64, nulled: bool, out: &mut Vec<u8>) {
     let mut head = [0; 16];
-    let mut head_bytes = 1; // attributes, of which none is in use
+    let mut head_bytes = 1; // attributes, all unused
     head_bytes += write_i64(timestamp_delta, &mut head[head_bytes..]);
     head_bytes += write_i64(span.offset_delta.into(), &mut head[head_bytes..]);
     let length = |bytes: usize| {

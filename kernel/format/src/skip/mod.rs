@@ -171,7 +171,7 @@ mod tests {
         file
     }
 
-    /// Where the next batch is found in a file of which the first `known` bytes are at hand; with and without the file.
+    /// Where the next batch is found if the first `known` bytes of the file are at hand; with and without the file.
     fn found(bytes: &[u8], known: usize, damage: &Damage, next: i64, end: i64) -> [Option<usize>; 2] {
         let file = file_of(bytes);
         [false, true].map(|has_whole_file| {

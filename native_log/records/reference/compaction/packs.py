@@ -63,7 +63,7 @@ def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
         buckets: the packs of each bucket. A bucket is merged before the next one is requested.
 
     Raises:
-        ValueError: bytes that are no pack.
+        ValueError: the bytes are not a pack.
     """
     survivors = Survivors()
     for number, packs in enumerate(buckets):

@@ -70,7 +70,7 @@ def container_to_bytes(bits: int) -> bytes:
 
 
 def from_bytes(data: memoryview) -> dict[int, int]:
-    """Deserialize. Raise ValueError if `data` is no such bitmap."""
+    """Deserialize. Raise ValueError if `data` is not such a bitmap."""
     rest = Input(data)
     (halves,) = rest.take("<Q")
     bitmaps: dict[int, int] = {}

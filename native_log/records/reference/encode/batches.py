@@ -101,7 +101,7 @@ def v2_batches(
 
 
 def _sequence(base: int, records: int) -> int:
-    """2^31 - 1 is followed by 0; -1 is no sequence number."""
+    """2^31 - 1 is followed by 0; -1 is not a sequence number."""
     return base if base < 0 else (base + records) % 2**31
 
 
