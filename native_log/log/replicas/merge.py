@@ -103,6 +103,15 @@ def _decisions(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyS
             )
 
 
+def _held(state: CopyState, end_offset: int) -> list[OffsetSpan]:
+    """Return the offsets up to `end_offset` (exclusive) for which a copy has segments, sorted."""
+    held, start = [], state.start_offset
+    for missing in (*state.missing, OffsetSpan(end_offset, end_offset)):
+        held.append(OffsetSpan(start, min(missing.start_offset, end_offset)))
+        start = missing.end_offset
+    return [span for span in held if not span.is_empty]
+
+
 def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState], gaps: Gaps) -> JoinedSource:
     checkpoints = [log.checkpoints for log in logs]
     sources = [DirectorySource.as_part(log) for log in logs]
@@ -123,8 +132,9 @@ def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]
             LogPart(sources[part.copy], OffsetSpan(part.start_offset, part.end_offset)) for part in plan.spans
         ),
         tuple(
-            LogPart(sources[copy], OffsetSpan(states[copy].start_offset, plan.agreed_ends[copy]))
+            LogPart(sources[copy], span)
             for copy in plan.ranking
+            for span in _held(states[copy], plan.agreed_ends[copy])
         ),
         gaps,
         plan.log_start_offset,

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import tempfile
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -421,17 +422,23 @@ COPIES = st.lists(st.sets(st.integers(0, 11)), min_size=2, max_size=3)
 
 
 @given(COPIES, st.data())
-def test_only_batches_that_are_damaged_in_all_copies_are_lost(
+def test_only_batches_that_are_damaged_or_missing_in_all_copies_are_lost(
     damaged: list[set[int]], data: st.DataObject
 ) -> None:
     whole = batches(0, 12)
     with tempfile.TemporaryDirectory() as temporary:
         logs = []
         for name, numbers in enumerate(damaged):
-            rolls = [batch.offset for batch in data.draw(st.lists(st.sampled_from(whole), max_size=2))]
-            directory = write_copy(Path(temporary, str(name)), whole, rolls=rolls)
+            rolls = sorted(data.draw(st.sets(st.integers(1, 11), max_size=3)))
+            directory = write_copy(
+                Path(temporary, str(name)), whole, rolls=[whole[number].offset for number in rolls]
+            )
             for number in numbers:
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
+            for first, following in pairwise(rolls):
+                if data.draw(st.booleans()):
+                    (directory / file_name(whole[first].offset, "log")).unlink()
+                    numbers |= {*range(first, following)}
             logs.append(PartitionLog.open(directory))
         source = merge([log.state for log in logs], [None] * len(logs), data.draw(st.sampled_from(Gaps)))
         with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
