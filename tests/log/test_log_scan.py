@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from native_log import LogDir, LogScan, OffsetOutOfRangeError
+from native_log import CorruptRecordError, LogDir, LogScan, OffsetOutOfRangeError, PartitionLog
+from tests.builders.batches import batch
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from native_log import PartitionLog
 
 
 @pytest.fixture
@@ -36,6 +36,17 @@ def test_every_read_is_the_same_even_after_appends(log: PartitionLog) -> None:
     assert scan.schema == first.schema == log.read(columns=["offset", "value"]).schema
     assert scan.to_pandas()["offset"].tolist() == list(range(10, 100))
     assert log.scan(10, columns=["offset", "value"]).to_table().num_rows == 91
+
+
+@pytest.mark.parametrize("count", [-1, 4, 2**31 - 1])
+def test_a_batch_with_an_impossible_record_count_is_read(tmp_path: Path, count: int) -> None:
+    """Counts rely on headers without checking their CRCs."""
+    wrong = bytearray(batch(3))
+    wrong[57:61] = count.to_bytes(4, "big", signed=True)
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [batch(0), bytes(wrong), batch(6)]}))
+    with pytest.raises(CorruptRecordError, match="position 145, offset 3"):
+        log.scan().count_rows()
+    assert log.scan(mode="dropMalformed").count_rows() == 6
 
 
 def test_read_is_a_single_read_of_a_scan(log: PartitionLog) -> None:

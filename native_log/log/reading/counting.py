@@ -124,9 +124,7 @@ class _HeaderCount:
             pc.and_(pc.greater_equal(lasts, first), pc.coalesce(pc.less(bases, end), pa.scalar(True))),
         )
         is_whole = pc.and_(pc.greater_equal(bases, first), pc.less(lasts, end))
-        is_decided = pc.and_(
-            pc.is_valid(batches.column("recordCount")), pc.coalesce(is_whole, pa.scalar(False))
-        )
+        is_decided = pc.coalesce(pc.and_(is_whole, _is_possible_count(batches)), pa.scalar(False))
         if may_be_aborted:
             has_data = pc.and_(has_data, self._is_committed(batches))
         counted = pc.and_(has_data, is_decided)
@@ -141,11 +139,14 @@ class _HeaderCount:
         return max(least, default=-(2**63)), min((o for o in most if o is not None), default=2**63 - 1)
 
     def _slices(self, part: SegmentSlice, batches: pa.RecordBatch) -> Iterator[SegmentSlice]:
-        next_offset = part.next_offset
-        positions, sizes = (batches.column(name).to_pylist() for name in ("position", "sizeInBytes"))
-        for position, size_bytes in zip(positions, sizes, strict=True):
+        names = ("position", "sizeInBytes", "baseOffset")
+        rows = zip(*(batches.column(name).to_pylist() for name in names), strict=True)
+        for position, size_bytes, base_offset in rows:
             yield replace(
-                part, start_position=position, end_position=position + size_bytes, next_offset=next_offset
+                part,
+                start_position=position,
+                end_position=position + size_bytes,
+                next_offset=part.next_offset if base_offset is None else base_offset,
             )
 
     def _is_committed(self, batches: pa.RecordBatch) -> pa.Array:
@@ -173,4 +174,11 @@ def _are_whole(batches: pa.RecordBatch, first: int, end: int) -> bool:
     if batches.column("isControl").true_count or any(column.null_count for column in columns):
         return False
     # The scan found that offsets increase.
-    return int64s(batches, "baseOffset")[0] >= first and int64s(batches, "lastOffset")[-1] < end
+    is_within = int64s(batches, "baseOffset")[0] >= first and int64s(batches, "lastOffset")[-1] < end
+    return is_within and not _is_possible_count(batches).false_count
+
+
+def _is_possible_count(batches: pa.RecordBatch) -> pa.Array:
+    """Return whether a batch can have as many records as its header says; null if the header does not say."""
+    counts, bases, lasts = (batches.column(name) for name in ("recordCount", "baseOffset", "lastOffset"))
+    return pc.and_(pc.greater_equal(counts, 0), pc.less(counts, pc.add(pc.subtract(lasts, bases), 2)))
