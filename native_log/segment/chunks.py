@@ -35,20 +35,22 @@ class BatchCursor:
         order: what is known of the offsets at `position`; None: batches may come in any order.
         has_more: whether another chunk can be read: False at `end`, and at bytes that are not a whole batch
             (see segment.damage.damage_in).
-        chunk_position: the first byte of the last chunk.
+        read_position: the first batch that the last call read or skipped, after any damage.
+        read_order: what was known of the offsets there.
         search: what finds valid batches after damage; None: the reader stops there, or reads only headers.
         check_crcs: whether the reader treats batches with a wrong CRC as damaged.
     """
 
     __slots__ = (
         "check_crcs",
-        "chunk_position",
         "end",
         "file",
         "has_more",
         "needed_bytes",
         "order",
         "position",
+        "read_order",
+        "read_position",
         "search",
     )
 
@@ -71,7 +73,8 @@ class BatchCursor:
 
     def skip_to(self, position: int) -> None:
         """Continue at `position`, where a batch begins."""
-        self.position = self.chunk_position = position
+        self.position = self.read_position = position
+        self.read_order = self.order
         self.needed_bytes = 1
         self.has_more = position < self.end
 
@@ -105,7 +108,12 @@ class BatchCursor:
             chunk = replace(chunk, status="damaged", damage=damage)
         if self.search is not None and chunk.position > self.position:
             self.search.advanced()
-        self.chunk_position, self.position = self.position, chunk.position
+        if chunk.position > self.position:
+            self.read_position, self.read_order = self.position, self.order
+        if isinstance(chunk, Checked | Decoded) and chunk.skipped:
+            _, _, self.read_position, _, next_offset, *_ = chunk.skipped[-1]
+            self.read_order = self.order and self.order.after(next_offset)
+        self.position = chunk.position
         self.needed_bytes = max(1, chunk.needed_bytes)
         if self.order is not None:
             self.order = self.order.after(chunk.next_offset)

@@ -86,9 +86,35 @@ def damage_in(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> Damage
         return damage_of(chunk, cursor.end)
     # The last batch was skipped by its header and extends beyond the end: find where it begins.
     *_, last = scan_file(
-        cursor.file, cursor.chunk_position, cursor.end, Window(), max_batch_bytes=max_batch_bytes
+        cursor.file, cursor.read_position, cursor.end, Window(), max_batch_bytes=max_batch_bytes
     )
     return damage_of(last, cursor.end)
+
+
+def first_damage(
+    cursor: BatchCursor, damage: Damage, order: OffsetOrder, search: BatchSearch
+) -> tuple[Damage, OffsetOrder]:
+    """Return the damage of the batch before `damage` if that is damaged, else `damage`.
+
+    A reader skips batches by the sizes in their headers. A wrong size leads into the middle of a later batch,
+    which may not be damaged.
+
+    Args:
+        order: what is known of the offsets at `damage`. What is known at the result is returned, too.
+    """
+    before = cursor.read_order
+    if before is None or damage.position <= cursor.read_position:
+        return damage, order
+    last, last_offsets = None, [before.next_offset - 1]
+    for scanned in scan_file(
+        cursor.file, cursor.read_position, damage.position, Window(), max_batch_bytes=search.max_batch_bytes
+    ):
+        if scanned.batches.num_rows:
+            last_offsets = [last_offsets[-1], *int64s(scanned.batches, "lastOffset")]
+            last = row(scanned.batches, scanned.batches.num_rows - 1)
+    if last is None or search.is_readable(last["position"]):
+        return damage, order
+    return crc_damage(last, size_bytes=0), before.after(last_offsets[-2] + 1)
 
 
 def reject_damage(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> None:

@@ -130,6 +130,17 @@ class BatchSearch:
         claim = self._claim_at(position)
         return claim is not None and self._has_valid_crc(claim)
 
+    def is_readable(self, position: int) -> bool:
+        """Return whether the batch at `position` is whole, and valid for a reader that checks CRCs."""
+        claim = self._claim_at(position)
+        if claim is None or self._has_valid_crc(claim):
+            return claim is not None
+        if not claim.is_wrapper:
+            return False
+        # Readers ignore the CRC of a wrapper.
+        options = DecodeOptions(max_batch_bytes=self.max_batch_bytes)
+        return decode(self.file.read(position, claim.size_bytes), [], options).status == "end"
+
     def last_offset(self, position: int) -> int | None:
         """Return the last offset that the header at `position` claims; None if it is not a header."""
         claim = self._claim_at(position)

@@ -42,8 +42,8 @@ pub struct Options<'a> {
 enum Used {
     /// Its records were appended.
     Records { next_offset: i64 },
-    /// It was skipped by its header.
-    Skipped { next_offset: i64 },
+    /// It was skipped. `is_read`: not by its header alone.
+    Skipped { next_offset: i64, is_read: bool },
     /// It ends after the buffer.
     Partial { needed: usize },
 }
@@ -88,6 +88,8 @@ struct Decoder<'a, S> {
     expected: bool,
     /// Whether this call has skipped damage.
     has_skipped: bool,
+    /// Whether the batch before was read. The size in a header may be wrong, and lead into the middle of a batch.
+    is_read: bool,
 }
 
 impl<'a, S: RecordSink> Decoder<'a, S> {
@@ -102,6 +104,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             order: options.order,
             expected: false,
             has_skipped: false,
+            is_read: false,
         }
     }
 
@@ -147,13 +150,13 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             let damage = match next(buffer, at, self.options.max_batch_bytes) {
                 Next::Batch(prefix) => match self.batch(&prefix, &buffer[at..], position) {
                     Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
-                    Ok(Used::Skipped { next_offset: following }) => {
-                        self.accept(following);
+                    Ok(Used::Skipped { next_offset: following, is_read }) => {
+                        self.accept(following, is_read);
                         at += prefix.total;
                         continue;
                     }
                     Ok(Used::Records { next_offset: following }) => {
-                        self.accept(following);
+                        self.accept(following, true);
                         if !self.expected {
                             self.expected = true;
                             self.sink.expect((buffer.len() - at + to_come) / prefix.total);
@@ -179,8 +182,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         }
     }
 
-    /// The skipper and the current order, if damage may be skipped here. Damage past the end of the selection is left to the
-    /// caller.
+    /// The skipper and the current order, if damage may be skipped. Damage past the end of the selection is left to the caller.
     fn skipper(&self) -> Option<(&'a Skipper, Order<'a>)> {
         let Options { skipper, check_crcs, selection, .. } = self.options;
         let (skipper, order) = skipper.filter(|_| *check_crcs).zip(self.order)?;
@@ -201,9 +203,10 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         Ok(rest.get(..prefix.total))
     }
 
-    /// Skips damage, and returns the number of bytes skipped. Returns the damage if the caller must find the next batch.
+    /// Skips damage, and returns the number of bytes skipped. Returns the damage if the caller must find the next batch, or
+    /// find out whether the damage begins with the batch before.
     fn skip(&mut self, damage: Damage, rest: &[u8]) -> Result<usize, Damage> {
-        let Some((skipper, order)) = self.skipper() else { return Err(damage) };
+        let Some((skipper, order)) = self.skipper().filter(|_| self.is_read) else { return Err(damage) };
         let rows = self.sink.record_count();
         let (skipped, bytes) = skipper.skip(damage, rest, &order, self.options.max_batch_bytes, rows)?;
         self.sink.skipped(skipped);
@@ -212,8 +215,9 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
     }
 
     /// Records that a batch was used or skipped.
-    fn accept(&mut self, next_offset: i64) {
+    fn accept(&mut self, next_offset: i64, is_read: bool) {
         self.next_offset = Some(next_offset);
+        self.is_read = is_read;
         if let Some(order) = &mut self.order {
             order.accept(next_offset);
         }
@@ -250,14 +254,14 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             order.check(&Claim { first, last, rest, total, position })?;
         }
         if options.selection.skips_v2(&header) {
-            return Ok(Used::Skipped { next_offset });
+            return Ok(Used::Skipped { next_offset, is_read: false });
         }
         // By its header such a batch has no rows. One flipped bit can do that to any batch, so the CRC is checked.
         let without_rows = header.record_count == 0
             || (header.control() && !options.control)
             || options.selection.aborted.covers(&header);
         if without_rows && !options.check_crcs {
-            return Ok(Used::Skipped { next_offset });
+            return Ok(Used::Skipped { next_offset, is_read: false });
         }
         let Some(batch) = self.whole_batch(prefix, rest, position)? else {
             return Ok(Used::Partial { needed: total });
@@ -266,15 +270,15 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             header.check_crc(batch)?;
         }
         if without_rows {
-            return Ok(Used::Skipped { next_offset });
+            return Ok(Used::Skipped { next_offset, is_read: true });
         }
         let conditions = options.conditions.filter(|_| !header.control());
         if conditions.is_some_and(|conditions| conditions.skips_v2(&header)) {
-            return Ok(Used::Skipped { next_offset });
+            return Ok(Used::Skipped { next_offset, is_read: true });
         }
         let (readable, section_bytes) = v2::section(&header, rest, total, self.decompressor, options.max_batch_bytes)?;
         if conditions.is_some_and(|conditions| !conditions.may_match(&readable[..section_bytes])) {
-            return Ok(Used::Skipped { next_offset });
+            return Ok(Used::Skipped { next_offset, is_read: true });
         }
         check_room(self.sink, header.record_count, section_bytes)?;
         v2::read_records(&header, readable, section_bytes, self.range, conditions, self.sink)?;
@@ -304,7 +308,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             order.check(&Claim { first: header.offset, last: header.offset, rest, total, position })?;
         }
         if options.selection.skips_legacy(&header) {
-            return Ok(Used::Skipped { next_offset: header.offset.wrapping_add(1) });
+            return Ok(Used::Skipped { next_offset: header.offset.wrapping_add(1), is_read: false });
         }
         let Some(message) = self.whole_batch(prefix, rest, position)? else {
             return Ok(Used::Partial { needed: total });

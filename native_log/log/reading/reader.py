@@ -19,7 +19,7 @@ from native_log.log.reading.split import split_by_offsets
 from native_log.log.slices import Located
 from native_log.records import CORRUPT_RECORD, DecodeOptions, decode, decode_file
 from native_log.segment.chunks import BatchCursor
-from native_log.segment.damage import damage_in, damaged_range, skipped_ranges
+from native_log.segment.damage import damage_in, damaged_range, first_damage, skipped_ranges
 from native_log.segment.search import BatchSearch
 
 if TYPE_CHECKING:
@@ -178,10 +178,14 @@ class Reader:
                     order = cursor.order or order
                     if _is_beyond(order, segment_slice.max_offset):
                         return
+                    if self._options.check_crcs:
+                        damage, order = first_damage(cursor, damage, order, search)
+                        self.next_offset = order.next_offset
                     damaged = damaged_range(search, damage, order, order.next_offset)
                     self._damage_log.add([damaged])
                     if self._options.mode == "permissive":
                         yield self._damage_rows([damaged], segment_slice)
+                    cursor.order = order
                     cursor.skip_to(damaged.end_position)
 
     def _find_aborted(self) -> bytes:
