@@ -7,7 +7,7 @@ use crate::chunk::{Chunk, with_chunk};
 use crate::codec::{Decompressor, SLACK, with_decompressor};
 use crate::conditions::RecordConditions;
 use crate::damage::{Damage, Fault, Kind};
-use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::header::{LegacyHeader, MAGIC_AT, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
 use crate::order::{Claim, Order};
 use crate::selection::{OffsetRange, Selection};
@@ -140,6 +140,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
     /// Reads batches from the beginning of `buffer`. Further calls will read `to_come` more bytes.
     fn run(&mut self, buffer: &[u8], to_come: usize) -> Stopped {
         let mut at = 0;
+        let mut before = None; // the bytes of the batch before
         loop {
             let (position, next_offset) = (self.position(at), self.next_offset);
             let stopped =
@@ -152,6 +153,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
                     Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
                     Ok(Used::Skipped { next_offset: following, is_read }) => {
                         self.accept(following, is_read);
+                        before = buffer.get(at..at + prefix.total);
                         at += prefix.total;
                         continue;
                     }
@@ -175,6 +177,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
                 Next::Partial { needed } => return stopped(Status::Partial, needed, None),
                 Next::Damaged { fault, size_bytes, offset } => Damage { fault, position, size_bytes, offset },
             };
+            self.is_read = self.is_read || before.is_some_and(has_right_crc);
             match self.skip(damage, &buffer[at..]) {
                 Ok(bytes) => at += bytes,
                 Err(damage) => return stopped(Status::Damaged, 0, Some(damage)),
@@ -361,6 +364,14 @@ enum Stop {
 impl From<Fault> for Stop {
     fn from(fault: Fault) -> Self {
         Stop::Fault(fault)
+    }
+}
+
+/// Whether these bytes, as many as the header says, have the checksum in the header.
+fn has_right_crc(batch: &[u8]) -> bool {
+    match batch.first_chunk::<V2_HEADER>() {
+        Some(header) if batch[MAGIC_AT] == 2 => V2Header::parse(header).check_crc(batch).is_ok(),
+        _ => LegacyHeader::parse(batch).check_crc(batch).is_ok(),
     }
 }
 
