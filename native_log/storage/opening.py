@@ -12,7 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from native_log.storage.descriptors import open_descriptor
-from native_log.storage.ownership import create_directory, create_file
+from native_log.storage.ownership import create_directory, create_file, give_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,9 +76,14 @@ def check_regular(mode: int, path: str | Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a directory if it is missing. Raises IrregularFileError if there is a link at its path."""
+    """Create a directory of kafkalog's own if it is missing.
+
+    Raises IrregularFileError if there is a link at its path.
+    """
     create_directory(path, exist_ok=True)
     if path.is_symlink():
         raise IrregularFileError(
             errno.ELOOP, "expected a directory, found a symbolic link; remove the link", os.fspath(path)
         )
+    # Another process may have created it just now. Files that are created in it get its owner.
+    give_directory(path)

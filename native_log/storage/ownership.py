@@ -85,6 +85,14 @@ def create_directory(path: Path, *, exist_ok: bool = False) -> None:
         if exist_ok and path.is_dir():
             return
         raise
+    give_directory(path)
+
+
+def give_directory(path: Path) -> None:
+    """Give a directory that kafkalog has created to the owner of its parent, if this process runs as root.
+
+    Raises OSError, also if there is a link at the path.
+    """
     if os.geteuid() != _ROOT:
         return
     descriptor = open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

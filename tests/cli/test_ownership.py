@@ -81,6 +81,14 @@ def test_files_that_exist_keep_their_owner(logs: Path, tmp_path: Path) -> None:
 
 
 @as_root
+def test_a_folder_that_another_task_has_just_created(logs: Path) -> None:
+    (logs / "staging").mkdir()
+    make_folder(logs / "staging")
+    os.close(open_file(logs / "staging" / "file", os.O_RDWR | os.O_CREAT))
+    assert owners(logs / "staging") == {(OWNER, OWNER)}
+
+
+@as_root
 def test_root_without_the_right_to_give_files_away(
     logs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
