@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
+from typing import TYPE_CHECKING
+
 import native_log
 from native_log.reporting.charts import byte_ticks, draw
 from native_log.reporting.figures import (
@@ -31,8 +33,13 @@ from native_log.reporting.layout import MARK, Bars, Series
 from native_log.reporting.page import render_page
 from native_log.reporting.sections import sections
 from native_log.reporting.text import displayed, shortened
+from tests.builders.batches import batch, with_right_crc
 from tests.builders.golden import GOLDEN
+from tests.builders.logs import write_log
 from tests.reporting.examples import DAY_MS, DIRECTORY, NOW_MS, partition, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -224,6 +231,15 @@ def test_nothing_to_show() -> None:
     assert "No segment has a known time." in page
     assert "Nothing that was examined needs attention." in page
     assert render_page(replace(report(), partitions=()), "1")
+
+
+def test_a_codec_that_does_not_exist(tmp_path: Path) -> None:
+    """A header can have any codec."""
+    data = bytearray(batch(0))
+    data[22] |= 5
+    write_log(tmp_path / "t-0", {0: [with_right_crc(bytes(data))]})
+    page = native_log.report(tmp_path, batches=True)
+    assert re.findall("<bdi>(unknown[^<]*)", page) == ["unknown(5)"]
 
 
 def test_the_page_is_the_same_for_the_same_figures() -> None:

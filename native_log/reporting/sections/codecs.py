@@ -66,8 +66,9 @@ def _all_batches(figures: ReportFigures) -> dict[str, Codecs]:
 
 
 def _present(topics: Mapping[str, Codecs]) -> list[str]:
-    """Return the codecs that occur, in the order of their ids."""
-    return [codec for codec in CODECS if any(codec in codecs for codecs in topics.values())]
+    """Return the codecs that occur, in the order of their ids. Those of damaged headers come last."""
+    names = {codec for codecs in topics.values() for codec in codecs}
+    return [*(codec for codec in CODECS if codec in names), *sorted(names.difference(CODECS))]
 
 
 def _chart(order: list[str], topics: Mapping[str, Codecs]) -> Bars:
