@@ -75,7 +75,7 @@ def cleanable_range(
     """Return the part of a log that can be compacted.
 
     Args:
-        segments: all segments of the log; the last one is the active segment.
+        segments: all segments of the log; the last one is the active segment. There may be none.
         checkpoint: the log's entry in cleaner-offset-checkpoint. If it is None or outside the log, all
             records are dirty.
         largest_timestamp_ms: returns the largest timestamp of the segment with the given index, or the
@@ -89,6 +89,8 @@ def cleanable_range(
     first_dirty = checkpoint if checkpoint is not None else log_start_offset
     if not log_start_offset <= first_dirty <= log_end_offset:
         first_dirty = log_start_offset
+    if not segments:  # a broker creates one when it loads the log
+        return CleanableRange(first_dirty, first_dirty, 0, 0, is_overdue=False)
     bases = [segment.base_offset for segment in segments]
     active = len(segments) - 1
     dirty = range(max(0, bisect_right(bases, first_dirty) - 1), active)

@@ -11,6 +11,8 @@ import native_log
 from native_log.compaction.eligibility import CleanableRange, SegmentSizes, cleanable_range
 from native_log.compaction.rounds import find_cleanable_range
 from native_log.config import LogConfig
+from tests.builders.batches import T0, batch
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,19 @@ def cleanable(config: dict[str, Any] | None = None, **options: Any) -> Cleanable
     }
     arguments |= options
     return cleanable_range(SEGMENTS, config=LogConfig.parse(config or {}), now_ms=NOW_MS, **arguments)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_log_without_segments_is_skipped(tmp_path: Path, policy: str) -> None:
+    """A broker creates a segment when it loads the log."""
+    for name in ("t-0", "t-1"):
+        write_log(tmp_path / name, {0: [batch(0)], 3: [batch(3)]})
+    for path in (tmp_path / "t-0").glob("*.log"):
+        path.unlink()
+    config = {"cleanup.policy": policy, "min.cleanable.dirty.ratio": 0}
+    empty, other = native_log.compact(tmp_path, config=config, now_ms=T0).to_pylist()
+    assert empty["reason"].startswith("nothing to compact below the active segment")
+    assert (empty["status"], other["status"]) == ("skipped", "cleaned")
 
 
 @pytest.mark.parametrize(
