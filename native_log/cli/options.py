@@ -125,8 +125,6 @@ log_dir_options = combine((paths_argument, *_LOG_DIR_OPTIONS))
 
 
 _REMOTE_OPTIONS = (
-    click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=complete_directory),
-    *_LOG_DIR_OPTIONS,
     click.option(
         "--remote",
         type=click.Path(),
@@ -156,8 +154,8 @@ _REMOTE_OPTIONS = (
 )
 
 
-def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add PATH..., options of LogDir, and `remote`: the arguments of LogDir for remote storage, or none."""
+def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options of remote storage, and `remote`: the arguments of LogDir for it, or none."""
 
     @wraps(command)
     def with_remote(
@@ -179,11 +177,25 @@ def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
             }
         elif remote_layout != "auto" or remote_prefix or remote_keys or remote_metadata:
             raise click.UsageError("expected --remote with the other options of remote storage, found none")
-        elif not arguments["paths"]:
-            raise click.UsageError("Missing argument 'PATH...'.")
         return command(remote=given, **arguments)
 
     return combine(_REMOTE_OPTIONS)(with_remote)
+
+
+def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add PATH..., options of LogDir, and those of remote storage (see `remote_options`)."""
+
+    @wraps(command)
+    def with_paths(paths: tuple[str, ...], remote: RemoteArguments, **arguments: Any) -> Any:
+        if not (paths or remote):
+            raise click.UsageError("Missing argument 'PATH...'.")
+        return command(paths=paths, remote=remote, **arguments)
+
+    path_options = (
+        click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=complete_directory),
+        *_LOG_DIR_OPTIONS,
+    )
+    return combine(path_options)(remote_options(with_paths))
 
 
 key_encoding_option = click.option(

@@ -60,7 +60,16 @@ class RecordQuery:
         done = start
         needed = list(dict.fromkeys([*columns, "offset", *self.filter.columns]))
         filter = self.filter.when_reading(self.mode)
-        for batch in log.read(start, end, needed, self.isolation_level, mode=self.mode, filter=filter):
+        batches = log.read(
+            start,
+            end,
+            needed,
+            self.isolation_level,
+            mode=self.mode,
+            fail_on_data_loss=self.mode == "failFast",
+            filter=filter,
+        )
+        for batch in batches:
             yield self.filter.apply(batch).select(columns)
             last = batch.column("offset")[-1].as_py() if batch.num_rows else None
             if last is not None and last >= done:

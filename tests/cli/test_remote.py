@@ -33,6 +33,33 @@ def test_cat_without_a_path_reads_remote_storage_alone() -> None:
     assert [int(line) for line in result.output.split()] == list(range(428))
 
 
+def test_mode_drop_malformed_continues_after_lost_offsets(tmp_path: Path) -> None:
+    folder = shutil.copytree(PARTITION.folder, tmp_path / "copy")
+    (path,) = folder.glob("tier/*/overlap-mid-*/*0163-*.log")
+    path.unlink()
+    rest = [row["offset"] for row in PARTITION.rows() if not 163 <= row["offset"] <= 222]
+    options = [str(folder / "data"), "--remote", str(folder / "tier"), "-t", "overlap-mid", "-f", "%o\n"]
+    for command in (["cat"], ["grep", "--where", "offset >= 0"]):
+        result = run(*command, *options)
+        assert result.exit_code == 2
+        assert "expected offsets 163 to 222 in a segment" in result.stderr
+        result = run(*command, *options, "--mode", "dropMalformed")
+        assert result.exit_code == 0
+        assert [int(line) for line in result.stdout.split()] == rest
+        assert "expected offsets 163 to 222 in a segment" in result.stderr
+
+
+def test_grep_finds_records_in_remote_storage() -> None:
+    key = PARTITION.rows()[0]["key"].decode()
+    expected = [row["offset"] for row in PARTITION.rows() if row["key"] == key.encode()]
+    for paths in ([DATA], ["--remote-metadata", DATA]):
+        result = run("grep", "--key", key, *paths, "--remote", TIER, "-t", "overlap-mid", "-f", "%o\n")
+        offsets = [int(line) for line in result.output.split()]
+        assert offsets == [offset for offset in expected if paths == [DATA] or offset < 428]
+    result = run("grep", "-F", key, "--remote", TIER, "--remote-metadata", DATA, "-t", "overlap-mid", "-c")
+    assert result.output.startswith("overlap-mid-0\t")
+
+
 def test_ls_lists_whole_logs() -> None:
     result = run("ls", DATA, "--remote", TIER, "-t", "overlap-mid", "--json")
     assert result.exit_code == 0, result.output
@@ -82,6 +109,9 @@ def test_report_shows_remote_segments(tmp_path: Path) -> None:
         (["cat"], "Missing argument 'PATH...'."),
         (["cat", DATA, "--remote-prefix", "p"], "expected --remote with the other options"),
         (["cat", "--remote", TIER, "--follow"], "expected --follow with a PATH"),
+        (["grep", "--remote", TIER], "PATTERN may be left out with --key or --where"),
+        (["grep", "a"], "PATH with --remote"),
+        (["grep", "--key", "a"], "PATH with --remote"),
         (["ls", "--remote", TIER, "--verify"], "expected --verify with a PATH"),
         (["verify", "--remote", TIER], "expected a PATH with --remote"),
         (["report", "--remote", TIER, "-o", "-"], "expected a PATH with --remote"),

@@ -115,7 +115,8 @@ class PartitionRanges(click.ParamType):
     metavar="[failFast|dropMalformed|permissive]",
     default="failFast",
     show_default=True,
-    help="At damaged bytes: stop with an error; skip them with a warning; or also print a line for them.",
+    help="At damaged or missing data: stop with an error; skip it with a warning; or also print a line for "
+    "damaged bytes.",
 )
 @click.option(
     "--output",

@@ -15,6 +15,7 @@ from native_log.cli.options import (
     OFFSET,
     key_bytes,
     key_encoding_option,
+    remote_options,
     storage_option,
     topics_options,
     where_option,
@@ -30,13 +31,12 @@ if TYPE_CHECKING:
 
     from native_log.arguments import IsolationLevel, Mode, Replicas
     from native_log.log import LogScan
+    from native_log.logdir.remote_storage import RemoteArguments
     from native_log.records.conditions import PatternField
 
 
 @click.command(short_help="Find records by bytes, a regular expression, keys or SQL.")
-@click.argument(
-    "arguments", metavar="[PATTERN] PATH...", nargs=-1, required=True, shell_complete=complete_directory
-)
+@click.argument("arguments", metavar="[PATTERN] PATH...", nargs=-1, shell_complete=complete_directory)
 @click.option(
     "--regexp", "-e", "pattern", metavar="PATTERN", help="The PATTERN; all arguments are then PATHs."
 )
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     metavar="[failFast|dropMalformed]",
     default="failFast",
     show_default=True,
-    help="At damaged bytes: stop with an error, or skip them with a warning.",
+    help="At damaged or missing data: stop with an error, or skip it with a warning.",
 )
 @click.option(
     "--replicas",
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     "--threads", type=COUNT, metavar="N", help="How many threads search. Default: one for each core."
 )
 @storage_option
+@remote_options
 @click.option(
     "--output",
     "-o",
@@ -122,6 +123,7 @@ def grep(
     replicas: Replicas,
     threads: int | None,
     storage_options: dict[str, str],
+    remote: RemoteArguments,
     output: BinaryIO,
     **form: Any,
 ) -> None:
@@ -149,7 +151,7 @@ def grep(
     has_conditions = bool(
         keys or prefixes or where is not None or from_ms is not None or until_ms is not None
     )
-    pattern, paths = _pattern_and_paths(pattern, arguments, has_conditions)
+    pattern, paths = _pattern_and_paths(pattern, arguments, has_conditions, has_remote=bool(remote))
     is_terminal = output.name == "-" and sys.stdout.isatty()
     rendering = rendering_of(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     columns = list(rendering.columns if isinstance(rendering, Rendering) else rendering)
@@ -160,7 +162,7 @@ def grep(
         [key_bytes(text, key_encoding) for text in prefixes],
         where=where,
     )
-    log_dir = LogDir(list(paths), replicas=replicas, storage_options=storage_options)
+    log_dir = LogDir(list(paths) or None, replicas=replicas, storage_options=storage_options, **remote)
     found = {} if pattern is None else _pattern(pattern, is_fixed, ignores_case)
     try:
         scan = search(
@@ -176,6 +178,7 @@ def grep(
             isolation_level=isolation_level,
             threads=threads or None,
             mode=mode,
+            fail_on_data_loss=mode == "failFast",
         )
     except FilterError as error:
         raise click.UsageError(str(error)) from None
@@ -198,19 +201,20 @@ def grep(
 
 
 def _pattern_and_paths(
-    pattern: str | None, arguments: Sequence[str], has_conditions: bool
+    pattern: str | None, arguments: Sequence[str], has_conditions: bool, *, has_remote: bool
 ) -> tuple[str | None, Sequence[str]]:
     """Tell PATTERN from PATHs. Raises click.UsageError if one of them is missing."""
-    if pattern is not None:
-        return pattern, arguments
-    first, *rest = arguments
-    if has_conditions and ("://" in first or os.path.exists(first)):  # noqa: PTH110
-        return None, arguments
-    if not rest:
+    if pattern is None and arguments and not (has_conditions and _is_path(arguments[0])):
+        pattern, *arguments = arguments
+    if (pattern is None and not has_conditions) or not (arguments or has_remote):
         raise click.UsageError(
-            "expected PATTERN and PATH, found one of them; without PATTERN, set --key or --where"
+            "expected PATTERN and PATH; PATTERN may be left out with --key or --where, PATH with --remote"
         )
-    return first, rest
+    return pattern, arguments
+
+
+def _is_path(text: str) -> bool:
+    return "://" in text or os.path.exists(text)  # noqa: PTH110
 
 
 def _pattern(pattern: str, is_fixed: bool, ignores_case: bool) -> dict[str, Any]:
