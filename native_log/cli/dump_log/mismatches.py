@@ -49,7 +49,7 @@ class Mismatches:
     """What is printed to stderr after all files.
 
     Attributes:
-        non_consecutive: for each path, pairs of consecutive offsets with a gap between them.
+        non_consecutive: for each path, pairs of successive offsets with a gap between them.
     """
 
     indexes: IndexMismatches = field(default_factory=IndexMismatches)

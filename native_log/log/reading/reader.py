@@ -180,6 +180,7 @@ class Reader:
                         return
                     if self._options.check_crcs:
                         damage, order = first_damage(cursor, damage, order, search)
+                    if damage.position < cursor.position:  # the last batch counts as read, but is damaged
                         self.next_offset = order.next_offset
                     damaged = damaged_range(search, damage, order, order.next_offset)
                     self._damage_log.add([damaged])
