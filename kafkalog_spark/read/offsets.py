@@ -313,8 +313,8 @@ def check_data_loss(
 ) -> None:
     """Raise DataLossError, or log a warning, if the log does not hold all offsets of a range.
 
-    An empty range loses nothing, even outside the log. Gaps inside the log are not a loss: compaction and
-    control records leave them.
+    An empty range loses nothing, even outside the log. Gaps inside the log are not data loss: compaction
+    and control records leave them.
 
     Args:
         fail: whether to raise DataLossError; otherwise log a warning.

@@ -155,7 +155,7 @@ _REMOTE_OPTIONS = (
 
 
 def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options of remote storage, and `remote`: the arguments of LogDir for it, or none."""
+    """Add the options of remote storage. The command gets `remote`: LogDir's arguments for it, or none."""
 
     @wraps(command)
     def with_remote(
@@ -183,7 +183,7 @@ def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add PATH..., options of LogDir, and those of remote storage (see `remote_options`)."""
+    """Add PATH..., and the options of LogDir and of remote storage. PATH may be left out with --remote."""
 
     @wraps(command)
     def with_paths(paths: tuple[str, ...], remote: RemoteArguments, **arguments: Any) -> Any:

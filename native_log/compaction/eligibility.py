@@ -89,7 +89,7 @@ def cleanable_range(
     first_dirty = checkpoint if checkpoint is not None else log_start_offset
     if not log_start_offset <= first_dirty <= log_end_offset:
         first_dirty = log_start_offset
-    if not segments:  # a broker creates one when it loads the log
+    if not segments:  # all .log files are missing; a broker creates a new one when it loads the log
         return CleanableRange(first_dirty, first_dirty, 0, 0, is_overdue=False)
     bases = [segment.base_offset for segment in segments]
     active = len(segments) - 1

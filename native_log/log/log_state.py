@@ -103,7 +103,7 @@ class LogSource(Protocol):
         """
 
     def without_repair(self) -> LogSource:
-        """Return a source that reads the slices that `readable` has yielded as they are."""
+        """Return a source that reads slices as they are: those that `readable` has already repaired."""
 
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError

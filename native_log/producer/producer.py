@@ -312,7 +312,7 @@ class KafkaLogProducer:
     def abort_transaction(self) -> None:
         """Drop the records that are not written, and write markers with which readers skip the others.
 
-        Raises as commit_transaction, but not for failed records.
+        Raises the same errors as commit_transaction, except for failed records.
         """
         self._end_transaction(commit=False)
 

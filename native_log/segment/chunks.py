@@ -35,8 +35,8 @@ class BatchCursor:
         order: what is known of the offsets at `position`; None: batches may come in any order.
         has_more: whether another chunk can be read: False at `end`, and at bytes that are not a whole batch
             (see segment.damage.damage_in).
-        read_position: the first batch that the last call read or skipped, after any damage.
-        read_order: what was known of the offsets there.
+        read_position: where the last call began, or went on after the last damage that it skipped.
+        read_order: what was known of the offsets at `read_position`.
         search: what finds valid batches after damage; None: the reader stops there, or reads only headers.
         check_crcs: whether the reader treats batches with a wrong CRC as damaged.
     """

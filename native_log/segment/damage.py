@@ -94,13 +94,13 @@ def damage_in(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> Damage
 def first_damage(
     cursor: BatchCursor, damage: Damage, order: OffsetOrder, search: BatchSearch
 ) -> tuple[Damage, OffsetOrder]:
-    """Return the damage of the batch before `damage` if that is damaged, else `damage`.
+    """Return where damage really begins, and what is known of the offsets there.
 
-    A reader skips batches by the sizes in their headers. A wrong size leads into the middle of a later batch,
-    which may not be damaged.
+    A reader skips batches by the sizes in their headers. If the size of the batch before `damage` is wrong,
+    `damage` lies in the middle of a batch that may be intact. Then that batch before is the damaged one.
 
     Args:
-        order: what is known of the offsets at `damage`. What is known at the result is returned, too.
+        order: what is known of the offsets at `damage`.
     """
     before = cursor.read_order
     if before is None or damage.position <= cursor.read_position:

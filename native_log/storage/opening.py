@@ -85,5 +85,5 @@ def make_folder(path: Path) -> None:
         raise IrregularFileError(
             errno.ELOOP, "expected a directory, found a symbolic link; remove the link", os.fspath(path)
         )
-    # Another process may have created it just now. Files that are created in it get its owner.
+    # Another process may have created it, but not yet given it away. New files in it get its owner.
     give_directory(path)

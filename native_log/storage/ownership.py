@@ -91,7 +91,7 @@ def create_directory(path: Path, *, exist_ok: bool = False) -> None:
 def give_directory(path: Path) -> None:
     """Give a directory that kafkalog has created to the owner of its parent, if this process runs as root.
 
-    Raises OSError, also if there is a link at the path.
+    Raises OSError, for example if there is a link at the path.
     """
     if os.geteuid() != _ROOT:
         return

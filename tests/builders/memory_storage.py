@@ -109,7 +109,7 @@ class MemoryStorage:
 
 @dataclass(frozen=True, eq=False)
 class FailingStorage(WrappedStorage):
-    """A storage that fails at one access.
+    """A storage that fails on one access.
 
     Attributes:
         failing: the number of the access that fails, from 0.

@@ -158,8 +158,9 @@ def test_bounds_hide_no_rows(
 ) -> None:
     """Batches outside of the bounds are skipped by their headers, in which the size may be wrong.
 
-    What they contain is not looked for. Damage that is skipped with them may hide less than otherwise: after
-    damage, only a batch with a right checksum is read, even if it is one of those that a reader ignores.
+    Batches within a skipped batch are not found. On the other hand, a read with bounds can return more: after
+    damage, a reader continues only at a batch with a right checksum. Without noticing the damage, it also
+    reads a compressed message with a wrong checksum, which readers ignore.
     """
     log = PartitionLog.open(write_log(tmp_path_factory.mktemp("log") / "t-0", {0: [content(parts)]}))
     first, end = bounds

@@ -3,8 +3,8 @@
 //!     cargo bench --bench blocks                   # everything, about a minute
 //!     cargo bench --bench blocks -- read/lz4       # what has this in its name
 //!
-//! Read are blocks that the library wrote, like a Java producer, and blocks that the kernel wrote. Speeds are of
-//! plain bytes; above 1.00 the kernel is faster.
+//! The blocks to read were written by the library, which Java producers use too, or by the kernel. Speeds are of plain
+//! bytes; above 1.00 the kernel is faster.
 
 mod support;
 

@@ -42,7 +42,7 @@ pub struct Options<'a> {
 enum Used {
     /// Its records were appended.
     Records { next_offset: i64 },
-    /// It was skipped. `is_read`: not by its header alone.
+    /// It was skipped. `is_read`: whether all of it was read, and not only its header.
     Skipped { next_offset: i64, is_read: bool },
     /// It ends after the buffer.
     Partial { needed: usize },
@@ -88,7 +88,8 @@ struct Decoder<'a, S> {
     expected: bool,
     /// Whether this call has skipped damage.
     has_skipped: bool,
-    /// Whether the batch before was read. The size in a header may be wrong, and lead into the middle of a batch.
+    /// Whether all of the batch before was read. If not, the size in its header may be wrong, so that the next position lies
+    /// in the middle of a batch.
     is_read: bool,
 }
 

@@ -179,6 +179,6 @@ def _are_whole(batches: pa.RecordBatch, first: int, end: int) -> bool:
 
 
 def _is_possible_count(batches: pa.RecordBatch) -> pa.Array:
-    """Return whether a batch can have as many records as its header says; null if the header does not say."""
+    """Return for each batch whether its header has a possible record count; null if it has none."""
     counts, bases, lasts = (batches.column(name) for name in ("recordCount", "baseOffset", "lastOffset"))
     return pc.and_(pc.greater_equal(counts, 0), pc.less(counts, pc.add(pc.subtract(lasts, bases), 2)))

@@ -107,7 +107,7 @@ def test_a_segment_that_is_removed_while_the_log_is_read(tmp_path: Path, partiti
 
 @pytest.mark.parametrize("partition", READABLE, ids=str)
 def test_counting_with_a_bound_within_a_batch(partition: TieredPartition) -> None:
-    """Batches that a bound cuts are decoded. Nothing is replaced for the second time then."""
+    """Batches that a bound cuts are decoded. They must not be repaired twice."""
     log = open_log(partition)
     middle = (log.log_start_offset + log.log_end_offset) // 2
     for start in range(middle, middle + 5):

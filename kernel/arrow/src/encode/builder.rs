@@ -122,7 +122,7 @@ impl Builder {
     }
 }
 
-/// Appends one batch for each builder. All of them have records. Returns the number of records. After an error, `out` must be
+/// Appends one batch for each builder, which must have records. Returns the number of records. After an error, `out` must be
 /// discarded.
 pub fn encode_builders(builders: &[&Builder], options: &Options, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     with_workspace(|workspace| {

@@ -1,4 +1,4 @@
-//! Encode Arrow columns as batches of the same sizes as Kafka's producer (MemoryRecordsBuilder, ProducerBatch).
+//! Encode Arrow columns as batches of the sizes that Kafka's producer makes (MemoryRecordsBuilder, ProducerBatch).
 //!
 //! | module | idea |
 //! |---|---|
