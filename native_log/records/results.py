@@ -101,7 +101,8 @@ class Decoded:
     """First byte not used, where the next call starts. Beyond the buffer's end if a batch was skipped by its
     header."""
     next_offset: int | None
-    """Last offset + 1 of the last batch used or skipped; None if there was none."""
+    """Last offset + 1 of the last batch used or skipped; None if there was none. With an OffsetOrder, the
+    greatest one of all batches up to there."""
     needed_bytes: int
     """With "partial": the number of bytes from `position` on that the next call needs. Else 0."""
     damage: Damage | None

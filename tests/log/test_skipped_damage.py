@@ -200,6 +200,16 @@ def _without_choice(problem: Problem) -> Problem:
 
 @given(batches, st.booleans())
 @example([("v2", None), ("v2", Change("magic", 3)), ("v2", Change("magic", 3)), ("v2", None)], True)
+@example(
+    [
+        ("v1", None),
+        ("v1", Change("flip", 32)),
+        ("v1", Change("offset", 12)),
+        ("v1 gzip", Change("offset", 0)),
+        ("v2 large", None),
+    ],
+    True,
+)
 def test_ends_and_problems_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, Change | None]], has_all_bytes: bool
 ) -> None:

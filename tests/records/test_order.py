@@ -149,6 +149,9 @@ def test_the_bounds(impl: Any) -> None:
 def test_an_unset_offset_is_not_checked(impl: Any) -> None:
     unset = wrapper(1, [message(1, offset) for offset in (3, 4)], 0, "gzip")
     assert stops(impl, [batch(0), unset, batch(5)]) is None
+    scanned, of_headers, decoded, of_file, *_ = calls(impl, batch(0) + unset, None, (0, NO_END))
+    assert (scanned.next_offset, of_headers.next_offset) == (3, 3)
+    assert (decoded.next_offset, of_file.next_offset) == (5, 5)
 
 
 @pytest.mark.parametrize("large", [False, True])

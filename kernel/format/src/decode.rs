@@ -220,11 +220,11 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
 
     /// Records that a batch was used or skipped.
     fn accept(&mut self, next_offset: i64, is_read: bool) {
-        self.next_offset = Some(next_offset);
+        self.next_offset = Some(match &mut self.order {
+            Some(order) => order.accept(next_offset),
+            None => next_offset,
+        });
         self.is_read = is_read;
-        if let Some(order) = &mut self.order {
-            order.accept(next_offset);
-        }
     }
 
     fn position(&self, at: usize) -> i64 {

@@ -64,8 +64,11 @@ impl<'a> Order<'a> {
     }
 
     /// Records that a batch was accepted: the next one begins at `next_offset` or later.
-    pub fn accept(&mut self, next_offset: i64) {
+    ///
+    /// Returns where it may begin: an earlier batch may end at a greater offset.
+    pub fn accept(&mut self, next_offset: i64) -> i64 {
         self.next = self.next.max(next_offset);
+        self.next
     }
 
     fn check_closely(&self, claim: &Claim) -> Result<(), Fault> {

@@ -232,8 +232,11 @@ fn scan_from<S: Source>(
         }
     };
     let position = scan.position();
-    let Scan { rows, skipped, .. } = scan;
-    let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
+    let Scan { rows, skipped, order, .. } = scan;
+    let next_offset = rows.last().map(|row| {
+        let after_last = row.last_offset.wrapping_add(1);
+        order.map_or(after_last, |mut order| order.accept(after_last))
+    });
     Ok(Scanned { rows, skipped, stopped: Stopped { status, position, next_offset, needed_bytes, damage } })
 }
 

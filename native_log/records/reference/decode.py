@@ -82,7 +82,7 @@ def decode(
             )
             next_offset = batch.next_offset
         if in_order is not None:
-            in_order.accept(next_offset)
+            next_offset = in_order.accept(next_offset)
         index += header.size_bytes
 
 

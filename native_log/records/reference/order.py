@@ -61,9 +61,14 @@ class OrderCheck:
             expected = f"from {self._next_offset} on, after the previous batch"
             raise _out_of_order(header, expected, first, last)
 
-    def accept(self, next_offset: int) -> None:
-        """Require the offsets of the next batch to be `next_offset` or greater."""
+    def accept(self, next_offset: int) -> int:
+        """Require the offsets of the next batch to be `next_offset` or greater.
+
+        Returns:
+            Where the next batch may begin: an earlier batch may end at a greater offset.
+        """
         self._next_offset = max(self._next_offset, next_offset)
+        return self._next_offset
 
     def _skipped_offset(self, header: BatchHeader, rest: memoryview) -> int | None:
         """Return the offset of the next batch if this batch skips its offsets, else None: see OffsetOrder."""

@@ -196,7 +196,7 @@ def scan_from(
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
         if order is not None:
-            order.accept(next_offset)
+            next_offset = order.accept(next_offset)
 
 
 def _header_at(rest: memoryview, position: int, options: ScanOptions) -> BatchHeader:
