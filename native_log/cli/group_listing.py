@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -16,6 +17,7 @@ from native_log.cli.hidden_records import warn_of_hidden_records
 from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError
+from native_log.internal_topics.records import rows_of
 from native_log.internal_topics.schemas import LAG_SCHEMA
 from native_log.logdir.internal_tables import internal_logs
 from native_log.sizes import format_count
@@ -42,8 +44,8 @@ class GroupListing:
     """Groups, in the order of their names.
 
     Attributes:
-        groups: rows of GROUPS_SCHEMA by name.
-        offsets: rows of LAG_SCHEMA by group. Those of share groups have their start offsets.
+        groups: rows of GROUPS_SCHEMA by name, with times in epoch ms.
+        offsets: rows of LAG_SCHEMA by group, likewise. Those of share groups have their start offsets.
         undecodable: the records that cannot be decoded, as the topic and the row.
     """
 
@@ -64,7 +66,7 @@ def list_groups(log_dir: LogDir, names: Collection[str] = ()) -> GroupListing:
 
     def decoded(topic: str, reader: pa.RecordBatchReader) -> Iterator[Row]:
         for batch in reader:
-            for row in batch.to_pylist():
+            for row in rows_of(batch):
                 if row["error"] is None:
                     if not names or row["group"] in names:
                         yield row
@@ -125,7 +127,7 @@ def format_json(listing: GroupListing) -> str:
         for name, group in listing.groups.items()
     ]
     document = {"groups": documents, "undecodable": len(listing.undecodable)}
-    return json.dumps(document, indent=2, ensure_ascii=False, default=_json_value)
+    return json.dumps(document, indent=2, ensure_ascii=False, default=_base64)
 
 
 def format_csv(listing: GroupListing) -> str:
@@ -180,7 +182,7 @@ def _partition_cells(group: Row, offsets: list[Row]) -> Iterator[tuple[object, .
         owner = owners.pop((row["topic"], row["partition"]), None)
         yield (
             *(_text(row["topic"]), row["partition"], row["offset"], row["logEndOffset"], row["lag"]),
-            *(format_time_ms(_epoch_ms(row["commitTimestamp"])), row["state"], *_owner_cells(owner)),
+            *(format_time_ms(row["commitTimestamp"]), row["state"], *_owner_cells(owner)),
         )
     for (topic, partition), owner in sorted(owners.items()):
         yield (_text(topic), partition, None, None, None, None, None, *_owner_cells(owner))
@@ -217,13 +219,5 @@ def _plain(row: Row, *names: str) -> Row:
     return {name: row[name] for name in names}
 
 
-def _epoch_ms(time: Any) -> int | None:
-    return None if time is None else round(time.timestamp() * 1000)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        import base64
-
-        return base64.b64encode(value).decode()
-    return _epoch_ms(value)
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()

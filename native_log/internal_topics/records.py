@@ -119,6 +119,16 @@ def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
         yield pa.RecordBatch.from_pylist(some, schema)
 
 
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows of a table. Times are in epoch ms, because datetime does not cover all of them."""
+    for index, column in enumerate(batch.schema):
+        if pa.types.is_timestamp(column.type):
+            times_ms = pc.divide(batch.column(index).cast(pa.int64()), 1000)
+            batch = batch.set_column(index, column.name, times_ms)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
 def timestamp_us(field: str, time_ms: int) -> int | None:
     """Convert epoch ms to epoch us. Negative times are unknown: None.
 

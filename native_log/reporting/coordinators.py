@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.errors import KafkaLogError, error_message
 from native_log.internal_topics import tables
+from native_log.internal_topics.records import rows_of
 from native_log.logdir.internal_tables import (
     internal_logs,
     offset_retention,
@@ -130,7 +131,7 @@ class _Reading:
                 row["transactionalId"],
                 row["producerId"],
                 row["state"],
-                _epoch_ms(row["startTimestamp"]),
+                row["startTimestamp"],
                 row["transactionTimeoutMs"],
                 sum(len(entry["partitions"]) for entry in row["partitions"]),
             )
@@ -148,12 +149,8 @@ class _Reading:
                 yield from self._decoded_rows(log, batch)
 
     def _decoded_rows(self, log: PartitionLog, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        times = [name for name in batch.schema.names if name.endswith("Timestamp")]
-        for name in times:  # datetime does not cover all of them
-            index = batch.schema.get_field_index(name)
-            batch = batch.set_column(index, name, batch.column(index).cast("int64"))
         unwanted = {"recordKey", "recordValue", "metadata", "stateBatches"}
-        for row in batch.drop_columns([name for name in batch.schema.names if name in unwanted]).to_pylist():
+        for row in rows_of(batch.drop_columns([name for name in batch.schema.names if name in unwanted])):
             if row["error"] is None:
                 yield row
             else:
@@ -167,14 +164,14 @@ def add_commit(
 
     Args:
         group: the figures so far.
-        row: a row of LAG_SCHEMA, with its timestamps in epoch us.
+        row: a row of LAG_SCHEMA, with its timestamps in epoch ms.
         offsets: of all partitions, by topic and partition.
     """
     group = replace(group, expired=group.expired + (row["state"] == "expired"))
     log = offsets.get((row["topic"], row["partition"]))
     lag = None if log is None or row["offset"] is None else log.lag_end - row["offset"]
     name = f"{row['topic']}-{row['partition']}"
-    return _add_offset(group, name, row["offset"], lag, log, _epoch_ms(row["commitTimestamp"]))
+    return _add_offset(group, name, row["offset"], lag, log, row["commitTimestamp"])
 
 
 def add_share_state(
@@ -186,14 +183,14 @@ def add_share_state(
 
     Args:
         group: the figures so far.
-        row: a row of SHARE_GROUPS_SCHEMA, with its timestamps in epoch us.
+        row: a row of SHARE_GROUPS_SCHEMA, with its timestamps in epoch ms.
         offsets: of all partitions, by topic and partition.
     """
     if row["startOffset"] is None:
         return group
     log = offsets.get((row["topic"], row["partition"]))
     name = f"{row['topic']}-{row['partition']}"
-    return _add_offset(group, name, row["startOffset"], row["lag"], log, _epoch_ms(row["writeTimestamp"]))
+    return _add_offset(group, name, row["startOffset"], row["lag"], log, row["writeTimestamp"])
 
 
 def _add_offset(
@@ -236,7 +233,3 @@ def _add_offset(
 
 def _by_name(groups: Iterable[GroupFigures]) -> tuple[GroupFigures, ...]:
     return tuple(sorted(groups, key=lambda group: group.name))
-
-
-def _epoch_ms(time_us: int | None) -> int | None:
-    return None if time_us is None else time_us // 1000

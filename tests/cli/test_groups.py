@@ -86,6 +86,14 @@ def test_a_share_group(tmp_path: Path) -> None:
     assert "__share_group_state-0, offset 1: unknown record type 7" in result.stderr
 
 
+def test_a_time_that_datetime_does_not_cover(tmp_path: Path) -> None:
+    time_ms = 400_000_000_000_000  # in the year 14645
+    InternalTopic(tmp_path / "logs").append(commit(1, commitTimestamp=time_ms))
+    result = run(tmp_path / "logs", "--json")
+    assert json.loads(result.output)["groups"][0]["offsets"][0]["commitTimestamp"] == time_ms
+    assert str(time_ms) in run(tmp_path / "logs", "--group", "g").output
+
+
 def test_a_group_that_is_not_there() -> None:
     result = run(SAMPLE, "--group", "none")
     assert (result.exit_code, result.stdout) == (2, "")
