@@ -22,64 +22,69 @@ class RemoteSegments:
     """
 
     def __init__(self) -> None:
-        self._segments: dict[RemotePartition, dict[str, RemoteSegment]] = {}
-        self._states: dict[str, int] = {}
-        self._finished: dict[str, int] = {}
-        """The number of the record that finished the copy of each segment."""
-        self._records = 0
+        self._partitions: dict[RemotePartition, _Segments] = {}
 
     def apply(self, value: bytes) -> None:
         """Take the next record. Raises MessageError."""
         name, data = read_remote_log_record(value)
-        self._records += 1
         if name == "RemotePartitionDeleteMetadata":
-            self._remove_partition(_partition(data["topicIdPartition"]))
+            self._partitions.pop(_partition(data["topicIdPartition"]), None)
         elif name in ("RemoteLogSegmentMetadata", "RemoteLogSegmentMetadataUpdate"):
-            segment = data["remoteLogSegmentId"]
-            segment_id, segments = (
-                segment["id"],
-                self._segments.setdefault(_partition(segment["topicIdPartition"]), {}),
-            )
-            if "startOffset" in data:
-                segments[segment_id] = _segment(segment_id, data)
-            elif data["customMetadata"] is not None and segment_id in segments:
-                changed = replace(segments[segment_id], custom_metadata=data["customMetadata"])
-                segments[segment_id] = changed
-            self._states[segment_id] = data["state"]
-            if data["state"] == _COPIED:
-                self._finished[segment_id] = self._records
-            if data["state"] == _DELETED:
-                self._states.pop(segment_id)
-                self._finished.pop(segment_id, None)
-                segments.pop(segment_id, None)
+            segment_id = data["remoteLogSegmentId"]
+            partition = _partition(segment_id["topicIdPartition"])
+            self._partitions.setdefault(partition, _Segments()).apply(segment_id["id"], data)
 
     def knows(self, partition: RemotePartition) -> bool:
         """Return whether any record was about a segment of the partition, be it deleted since."""
-        return partition in self._segments
+        return partition in self._partitions
 
     def readable(self, partition: RemotePartition) -> list[RemoteSegment]:
         """Return the readable segments of a partition, in the order in which their copies were finished."""
-        segments = self._segments.get(partition, {})
-        copied = [segment for segment in segments if self._states[segment] == _COPIED]
-        return [segments[segment] for segment in sorted(copied, key=self._finished.__getitem__)]
+        segments = self._partitions.get(partition)
+        return [] if segments is None else segments.readable()
 
     def keys(self, partition: RemotePartition) -> set[tuple[int, str]]:
         """Return start offset and id of each segment of a partition that is not deleted, in any state."""
-        return {segment.key for segment in self._segments.get(partition, {}).values()}
+        segments = self._partitions.get(partition)
+        return set() if segments is None else {segment.key for segment in segments.by_id.values()}
 
     def start_offsets(self) -> dict[RemotePartition, int]:
         """Return the first offset in remote storage of each partition that has a readable segment there."""
-        readable = {partition: self.readable(partition) for partition in self._segments}
+        readable = {partition: segments.readable() for partition, segments in self._partitions.items()}
         return {
             partition: min(segment.span.start_offset for segment in segments)
             for partition, segments in readable.items()
             if segments
         }
 
-    def _remove_partition(self, partition: RemotePartition) -> None:
-        for segment_id in self._segments.pop(partition, {}):
-            self._states.pop(segment_id, None)
-            self._finished.pop(segment_id, None)
+
+class _Segments:
+    """The segments of one partition. Each partition has its own, because a broker also looks up ids in it."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, RemoteSegment] = {}
+        self._states: dict[str, int] = {}
+        self._finished: dict[str, int] = {}
+        """The number of the record that finished the copy of each segment."""
+        self._records = 0
+
+    def apply(self, segment_id: str, data: dict[str, Any]) -> None:
+        self._records += 1
+        if "startOffset" in data:
+            self.by_id[segment_id] = _segment(segment_id, data)
+        elif data["customMetadata"] is not None and segment_id in self.by_id:
+            changed = replace(self.by_id[segment_id], custom_metadata=data["customMetadata"])
+            self.by_id[segment_id] = changed
+        self._states[segment_id] = data["state"]
+        if data["state"] == _COPIED:
+            self._finished[segment_id] = self._records
+        if data["state"] == _DELETED:
+            for known in (self.by_id, self._states, self._finished):
+                known.pop(segment_id, None)
+
+    def readable(self) -> list[RemoteSegment]:
+        copied = [segment_id for segment_id in self.by_id if self._states[segment_id] == _COPIED]
+        return [self.by_id[segment_id] for segment_id in sorted(copied, key=self._finished.__getitem__)]
 
 
 def _segment(segment_id: str, data: dict[str, Any]) -> RemoteSegment:

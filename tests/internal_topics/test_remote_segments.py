@@ -15,6 +15,10 @@ PARTITION = RemotePartition("t", 1, TOPIC_ID)
 IDS = {"topicIdPartition": {"name": "t", "id": TOPIC_ID, "partition": 1}}
 
 
+OTHER_PARTITION = RemotePartition("t", 2, TOPIC_ID)
+OTHER_IDS = {"topicIdPartition": {"name": "t", "id": TOPIC_ID, "partition": 2}}
+
+
 def record(kind: int, **values: object) -> bytes:
     return bytes([1, kind, 0]) + encode(RECORDS[kind], 0, values)
 
@@ -58,6 +62,18 @@ def test_an_update_whose_first_record_is_gone_is_ignored() -> None:
     segments.apply(update(DELETED))
     segments.apply(update(COPIED))
     assert segments.start_offsets() == {}
+
+
+def test_each_partition_has_its_own_segments() -> None:
+    other = {"remoteLogSegmentId": {**OTHER_IDS, "id": SEGMENT}}
+    segments = RemoteSegments()
+    for value in (
+        *(copy(5), update(COPIED)),
+        *(record(0, **other, startOffset=7, state=STARTED), record(1, **other, state=COPIED)),
+        update(DELETED),
+    ):
+        segments.apply(value)
+    assert segments.start_offsets() == {OTHER_PARTITION: 7}
 
 
 def test_an_unknown_record_is_an_error() -> None:
