@@ -75,6 +75,10 @@ class OffsetOutOfRangeError(KafkaLogError):
     """An offset lies outside the log (Kafka: OffsetOutOfRangeException)."""
 
 
+class LostOffsetsError(OffsetOutOfRangeError):
+    """Offsets inside the log are in none of its segments: their records are lost."""
+
+
 class LogTruncatedError(KafkaLogError):
     """A file was shortened or replaced during a read: the log was truncated or rewritten meanwhile."""
 

@@ -15,6 +15,7 @@ from native_log.errors import (
     InvalidTopicError,
     KafkaLogError,
     LogDirInUseError,
+    LostOffsetsError,
     NotALogDirError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -34,7 +35,8 @@ _NOT_DAMAGE = (
 
 def exit_code_of(error: KafkaLogError | OSError) -> int:
     """Return DATA_ERROR for damage in a log. Monitoring can thus tell it from a wrong path or permission."""
-    return USAGE_ERROR if isinstance(error, _NOT_DAMAGE) else DATA_ERROR
+    is_damage = isinstance(error, LostOffsetsError) or not isinstance(error, _NOT_DAMAGE)
+    return DATA_ERROR if is_damage else USAGE_ERROR
 
 
 class Commands(click.Group):

@@ -38,6 +38,11 @@ class OffsetSpan:
         )
         return [side for side in sides if not side.is_empty]
 
+    def describe_loss(self) -> str:
+        """Return the text of a LostOffsetsError about these offsets."""
+        offsets = f"{self.start_offset} to {self.end_offset - 1}"
+        return f"expected offsets {offsets} in a segment, found none with them: they are lost"
+
 
 def union(spans: Iterable[OffsetSpan]) -> tuple[OffsetSpan, ...]:
     """Return the offsets that are in any of the spans, sorted, with spans that overlap or touch joined."""

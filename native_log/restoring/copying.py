@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import truncate_from_end, update_leader_epochs
 from native_log.checkpoints.partition_metadata import write_topic_id
-from native_log.errors import CorruptRecordError, OffsetOutOfRangeError
+from native_log.errors import CorruptRecordError, LostOffsetsError
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.records import scan
 from native_log.segment.chunks import BatchCursor
@@ -73,13 +73,12 @@ def copy_log(
 
     Raises:
         CorruptRecordError: a batch is damaged.
-        OffsetOutOfRangeError: offsets of the range are nowhere.
+        LostOffsetsError: offsets of the range are nowhere.
         OSError, KafkaLogError: reading or writing failed.
     """
     for lost in source.source.lost(source.span):
-        raise OffsetOutOfRangeError(
-            f"expected offsets {lost.start_offset} to {lost.end_offset - 1} in a segment, found none with "
-            "them: they are lost; give `start` or `end` to restore the others",
+        raise LostOffsetsError(
+            f"{lost.describe_loss()}; give `start` or `end` to restore the others",
             path=source.path,
             offset=lost.start_offset,
         )

@@ -103,7 +103,7 @@ def restore(
         LogDirInUseError: a broker runs on `dest`.
         CorruptRecordError: a batch is damaged, and no replica has it. Nothing was changed in `dest`; see
             `salvage`.
-        OffsetOutOfRangeError: offsets in the range are nowhere.
+        LostOffsetsError: offsets in the range are nowhere.
         InvalidTopicError: the log of the cluster's metadata, which a broker writes itself.
         OSError: there is too little free space, or reading or writing failed.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: see LogDir.

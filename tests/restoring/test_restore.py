@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import native_log
-from native_log import CorruptRecordError, KafkaLogError, LogDir, OffsetOutOfRangeError
+from native_log import CorruptRecordError, KafkaLogError, LogDir, LostOffsetsError
 from native_log.cli.app import kafkalog
 from native_log.storage.writing import AppendFile
 from tests.builders.copies import batches, damage, rows_of, write_copy
@@ -112,7 +112,7 @@ def test_damage_that_no_place_repairs_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_lost_offsets_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(OffsetOutOfRangeError, match="expected offsets 47 to 101 in a segment"):
+    with pytest.raises(LostOffsetsError, match="expected offsets 47 to 101 in a segment"):
         native_log.restore(DANGLING.folder / "data", tmp_path / "r", **DANGLING.remote)
     native_log.restore(DANGLING.folder / "data", tmp_path / "r2", start={("pins", 0): 102}, **DANGLING.remote)
     assert LogDir(tmp_path / "r2").partition("pins", 0).log_start_offset == 102

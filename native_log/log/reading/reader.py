@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
+from native_log.errors import LogTruncatedError, LostOffsetsError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
@@ -134,12 +134,9 @@ class Reader:
 
     def _report_lost(self, lost: OffsetSpan) -> None:
         """Raise an error for offsets that are nowhere, or log a warning without `fail_on_data_loss`."""
-        message = (
-            f"expected offsets {lost.start_offset} to {lost.end_offset - 1} in a segment, found none with "
-            "them: they are lost"
-        )
+        message = lost.describe_loss()
         if self._options.fail_on_data_loss:
-            raise OffsetOutOfRangeError(message, path=self._range.path, offset=lost.start_offset)
+            raise LostOffsetsError(message, path=self._range.path, offset=lost.start_offset)
         logger.warning("%s: %s", self._range.path, message)
 
     def _read_slice(self, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from native_log import CorruptRecordError, KafkaLogError, LogDir, OffsetOutOfRangeError
+from native_log import CorruptRecordError, KafkaLogError, LogDir, LostOffsetsError
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.tiers.aiven_storage import AivenStorage
 from tests.builders.golden_tiered import READABLE, TieredPartition, tiered
@@ -138,7 +138,7 @@ def test_without_metadata_an_empty_object_is_a_hole(tmp_path: Path) -> None:
     copy, (_, file, *_) = with_logs(partition, tmp_path)
     file.write_bytes(b"")
     lost = span_of(copy, file.name)
-    with pytest.raises(OffsetOutOfRangeError, match=f"offsets {lost.start} to {lost.stop - 1} in a segment"):
+    with pytest.raises(LostOffsetsError, match=f"offsets {lost.start} to {lost.stop - 1} in a segment"):
         list(open_log(copy).read())
     rows = [row for row in copy.rows() if row["offset"] not in lost]
     assert as_rows(open_log(copy).read(columns=COLUMNS, fail_on_data_loss=False)) == rows
