@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from native_log.errors import RecordTooLargeError
 from native_log.log.writing.built_batches import decode_built
 from native_log.producer.block import RecordBlock
 from native_log.producer.futures import (
@@ -116,10 +117,9 @@ class ProducerBatch:
         """Whether the batch takes no more records."""
         return self.builder.is_closed or self.builder.is_full
 
-    @property
-    def can_be_split(self) -> bool:
-        """Whether the batch may be divided if it is too large."""
-        return self.record_count > 1
+    def must_be_split(self, error: Exception) -> bool:
+        """Return whether the batch could not be written only because it has too many records."""
+        return isinstance(error, RecordTooLargeError) and self.record_count > 1
 
     @property
     def has_sequence(self) -> bool:

@@ -305,38 +305,28 @@ class LogDirClient:
     def _append_group(self, group: Sequence[BatchToAppend]) -> list[BatchResponse]:
         """Append the batches of one partition."""
         try:
-            return list(self._append_in_order(self.log(group[0].batch.target), group))
+            return list(self._append_runs(self.log(group[0].batch.target), _joinable(group)))
         except _FAILURES as error:
             return [BatchResponse(each, error=error) for each in group]
         except Exception as error:  # a defect must not leave records without a result
             logger.exception("a request of a producer failed")
             return [BatchResponse(each, error=error) for each in group]
 
-    def _append_in_order(
-        self, log: PartitionLog, batches: Sequence[BatchToAppend]
+    def _append_runs(
+        self, log: PartitionLog, runs: Iterable[Sequence[BatchToAppend]]
     ) -> Iterator[BatchResponse]:
-        """Append batches of one partition, up to the first that fails."""
-        failed = False
-        for run in _joinable(batches):
-            if not failed:
-                responses = self._append(log, run)
-                if responses[0].error is not None and len(run) > 1:
-                    # None of them were appended. Find out which one is the reason.
-                    responses = list(self._append_one_by_one(log, run))
-                failed = not responses[-1].is_written
-                yield from responses
-            else:
+        """Append the batches of one partition, up to the first one that may be sent again."""
+        is_stopped = False
+        for run in runs:
+            if is_stopped:
                 yield from (BatchResponse(each, is_attempted=False) for each in run)
-
-    def _append_one_by_one(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> Iterator[BatchResponse]:
-        failed = False
-        for each in run:
-            if failed:
-                yield BatchResponse(each, is_attempted=False)
                 continue
-            (response,) = self._append(log, [each])
-            failed = response.error is not None
-            yield response
+            responses = self._append(log, run)
+            if responses[0].error is not None and len(run) > 1:
+                # None of them were appended. Find out which one is the reason.
+                responses = list(self._append_runs(log, [[each] for each in run]))
+            is_stopped = any(map(_must_come_first, responses))
+            yield from responses
 
     def _append(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> list[BatchResponse]:
         """Append all batches or none."""
@@ -391,6 +381,18 @@ def _start(thread: threading.Thread) -> bool:
 
 def _size_bytes(request: ProduceRequest | None) -> int:
     return 0 if request is None else request.size_bytes
+
+
+def _must_come_first(response: BatchResponse) -> bool:
+    """Return whether the batches after this one must wait until it is written or has failed for good.
+
+    A batch that fails gives its sequences to later ones. Without sequences, a later request may already be
+    on its way, so that a batch only waits for one that is likely to be sent again.
+    """
+    if response.error is None:
+        return not response.is_attempted
+    batch, error = response.batch.batch, response.error
+    return response.batch.base_sequence >= 0 or isinstance(error, OSError) or batch.must_be_split(error)
 
 
 def _joinable(batches: Iterable[BatchToAppend]) -> Iterator[list[BatchToAppend]]:

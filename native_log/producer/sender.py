@@ -10,7 +10,6 @@ from native_log.errors import (
     KafkaTimeoutError,
     OutOfOrderSequenceError,
     ProducerClosedError,
-    RecordTooLargeError,
     TransactionAbortedError,
     error_message,
 )
@@ -320,7 +319,7 @@ class Sender:
         if error is None:
             return False
         batch.last_error = error
-        if self._must_split(batch, error) or self._may_retry(response, now_ms):
+        if batch.must_be_split(error) or self._may_retry(response, now_ms):
             return False
         self._fail(batch, error)
         return True
@@ -330,7 +329,7 @@ class Sender:
         batch, error = response.batch.batch, response.error
         if error is None:
             self._accumulator.requeue(batch, now_ms, is_attempt=False)
-        elif self._must_split(batch, error):
+        elif batch.must_be_split(error):
             text = str(batch)
             count = self._accumulator.split_and_requeue(batch, now_ms)
             self._accumulator.deallocate(batch)
@@ -339,10 +338,6 @@ class Sender:
         else:
             self._metrics.records_retried += batch.record_count
             self._accumulator.requeue(batch, now_ms)
-
-    @staticmethod
-    def _must_split(batch: ProducerBatch, error: Exception) -> bool:
-        return isinstance(error, RecordTooLargeError) and batch.can_be_split
 
     def _complete(self, written: Sequence[BatchResponse]) -> None:
         """Complete batches in their order, then release their memory."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from native_log.errors import (
     UnknownTopicOrPartitionError,
 )
 from native_log.producer import KafkaLogProducer
+from native_log.producer.client import LogDirClient
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +64,40 @@ def test_two_producers_share_a_log(tmp_path: Path) -> None:
         second.send("t", b"2").get(10)
         first.send("t", b"3").get(10)
     assert values(tmp_path / "logs") == [b"1", b"2", b"3"]
+
+
+def test_a_record_that_fails_does_not_change_the_order_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without sequences, later requests are on their way when a batch fails, and are written first."""
+    began, may_end = [threading.Semaphore(0) for _ in range(2)]
+    append = LogDirClient._append
+
+    def slow_append(*arguments: Any) -> Any:
+        began.release()
+        assert may_end.acquire(timeout=30)
+        return append(*arguments)
+
+    settings = {"enable_idempotence": False, "cleanup_policy": "compact", "batch_size": 1, "linger_ms": 0}
+    with KafkaLogProducer(tmp_path / "logs", **settings) as producer:
+        producer.send("t", "0", key="k").get(30)
+        monkeypatch.setattr(LogDirClient, "_append", slow_append)
+
+        def send(value: str, key: str | None) -> None:
+            producer.send("t", value, key=key)
+            while any(producer._accumulator._topics["t"].queues):
+                producer._sender.wakeup()  # as flush does: it would wait for the request in flight
+                time.sleep(0.001)
+
+        send("1", "k")
+        assert began.acquire(timeout=30)  # the others are appended together after it
+        send("without a key", None)
+        send("2", "k")
+        may_end.release()
+        assert began.acquire(timeout=30)
+        send("3", "k")
+        may_end.release(20)
+    assert values(tmp_path / "logs") == [b"0", b"1", b"2", b"3"]
 
 
 def test_callbacks_run_in_order_before_flush_returns(tmp_path: Path) -> None:
