@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, OutOfOrderSequenceError
 from native_log.log.writing.record_encoding import RecordEncoder
 from native_log.log.writing.validation import LOG_APPEND_TIME
 from native_log.producer import open_logs
@@ -164,6 +164,8 @@ class LogDirClient:
         self._is_woken = False
         self._is_polling = False
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._writers: dict[TopicPartition, tuple[int, int]] = {}
+        """Producer id and epoch with which batches were written to each partition."""
         self._is_forced = False
         self._close_errors: list[Exception] = []
 
@@ -333,8 +335,17 @@ class LogDirClient:
         now_ms = self._clock.now_ms()
         encoder = self._encoder(log, run[0])
         sizes: list[int] = []
+        first = run[0]
+        writer = first.producer_id, first.producer_epoch
         builders = [each.batch.builder for each in run if not isinstance(each.batch.builder, RecordBlock)]
         try:
+            if first.base_sequence > 0 and self._writers.get(first.batch.target) != writer:
+                # A log accepts any sequence of a producer that it does not know (Kafka: ProducerAppendInfo).
+                raise OutOfOrderSequenceError(
+                    f"expected sequence 0 of producer {first.producer_id}, epoch {first.producer_epoch}, "
+                    f"found {first.base_sequence}: a batch before this one failed",
+                    path=log.path,
+                )
             if builders:
                 offset, sizes = log.append_built(builders, encoder, now_ms=now_ms)
             else:
@@ -344,6 +355,7 @@ class LogDirClient:
                 offset = log.append_with(encoder, pa.Table.from_batches(blocks), now_ms=now_ms)
         except _FAILURES as error:
             return [BatchResponse(each, error=error) for each in run]
+        self._writers[first.batch.target] = writer
         is_append_time = log.config.message_timestamp_type == LOG_APPEND_TIME
         append_time_ms = now_ms if is_append_time else NO_TIMESTAMP
         responses = []

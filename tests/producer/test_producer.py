@@ -23,7 +23,7 @@ from native_log.producer.client import LogDirClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from native_log.producer import RecordMetadata
+    from native_log.producer import RecordFuture, RecordMetadata
 
 
 def values(path: Path, topic: str = "t", partition: int = 0) -> list[bytes | None]:
@@ -66,37 +66,76 @@ def test_two_producers_share_a_log(tmp_path: Path) -> None:
     assert values(tmp_path / "logs") == [b"1", b"2", b"3"]
 
 
+class SlowAppends:
+    """Appends of a producer that wait until they may begin, and what is sent meanwhile."""
+
+    def __init__(self, producer: KafkaLogProducer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._producer = producer
+        self._began, self._may_end = threading.Semaphore(0), threading.Semaphore(0)
+        append = LogDirClient._append
+
+        def slow_append(*arguments: Any) -> Any:
+            self._began.release()
+            assert self._may_end.acquire(timeout=30)
+            return append(*arguments)
+
+        monkeypatch.setattr(LogDirClient, "_append", slow_append)
+
+    def wait_for_next(self) -> None:
+        """Wait until an append is about to begin."""
+        assert self._began.acquire(timeout=30)
+
+    def send(self, value: str, key: str | None) -> RecordFuture:
+        """Send a record in a request of its own."""
+        future = self._producer.send("t", value, key=key)
+        while any(self._producer._accumulator._topics["t"].queues):
+            self._producer._sender.wakeup()  # as flush does: it would wait for the request in flight
+            time.sleep(0.001)
+        return future
+
+    def let_pass(self, count: int) -> None:
+        """Let appends begin."""
+        self._may_end.release(count)
+
+
+COMPACTED = {"cleanup_policy": "compact", "batch_size": 1, "linger_ms": 0}
+
+
 def test_a_record_that_fails_does_not_change_the_order_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without sequences, later requests are on their way when a batch fails, and are written first."""
-    began, may_end = [threading.Semaphore(0) for _ in range(2)]
-    append = LogDirClient._append
-
-    def slow_append(*arguments: Any) -> Any:
-        began.release()
-        assert may_end.acquire(timeout=30)
-        return append(*arguments)
-
-    settings = {"enable_idempotence": False, "cleanup_policy": "compact", "batch_size": 1, "linger_ms": 0}
-    with KafkaLogProducer(tmp_path / "logs", **settings) as producer:
+    with KafkaLogProducer(tmp_path / "logs", enable_idempotence=False, **COMPACTED) as producer:
         producer.send("t", "0", key="k").get(30)
-        monkeypatch.setattr(LogDirClient, "_append", slow_append)
+        appends = SlowAppends(producer, monkeypatch)
+        appends.send("1", "k")
+        appends.wait_for_next()  # the next two are appended together after it
+        appends.send("without a key", None)
+        appends.send("2", "k")
+        appends.let_pass(1)
+        appends.wait_for_next()
+        appends.send("3", "k")
+        appends.let_pass(20)
+    assert values(tmp_path / "logs") == [b"0", b"1", b"2", b"3"]
 
-        def send(value: str, key: str | None) -> None:
-            producer.send("t", value, key=key)
-            while any(producer._accumulator._topics["t"].queues):
-                producer._sender.wakeup()  # as flush does: it would wait for the request in flight
-                time.sleep(0.001)
 
-        send("1", "k")
-        assert began.acquire(timeout=30)  # the others are appended together after it
-        send("without a key", None)
-        send("2", "k")
-        may_end.release()
-        assert began.acquire(timeout=30)
-        send("3", "k")
-        may_end.release(20)
+def test_after_the_first_record_of_a_producer_failed_others_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next request is on its way with the second sequence. A log would accept that as the first one."""
+    with KafkaLogProducer(tmp_path / "logs", **COMPACTED) as producer:
+        producer.send("t", "0", key="k").get(30)
+    with KafkaLogProducer(tmp_path / "logs", **COMPACTED) as producer:
+        assert producer.partitions_for("t") == {0}
+        appends = SlowAppends(producer, monkeypatch)
+        first = appends.send("without a key", None)
+        appends.wait_for_next()
+        others = [appends.send("1", "k"), appends.send("2", "k")]
+        appends.let_pass(20)
+        others[-1].get(30)
+        others.append(producer.send("t", "3", key="k"))
+    assert [future.get(0).offset for future in others] == [1, 2, 3]
+    assert isinstance(first.exception, InvalidRecordError)
     assert values(tmp_path / "logs") == [b"0", b"1", b"2", b"3"]
 
 
