@@ -92,6 +92,9 @@ class TransactionManager:
         """Whether the markers of the current transaction were written."""
         self._is_end_requested = False
         self._ended = threading.Event()
+        self._pending = ""
+        """The operation that ends a transaction, until its caller knows the outcome (Kafka:
+        pendingTransition)."""
         self.end_error: Exception | None = None
         self.state = State.UNINITIALIZED
         self.error: Exception | None = None
@@ -153,13 +156,18 @@ class TransactionManager:
         """Accept no more records. The sender then ends the transaction by `progress`.
 
         Returns:
-            An event that is set when the transaction has ended or failed: see `finish_end`.
+            An event that is set when the transaction has ended or failed: see `finish_end`. If a call that
+            timed out is repeated, this may be so already.
 
         Raises InvalidTxnStateError.
         """
+        operation = "commit_transaction" if commit else "abort_transaction"
         with self._guard:
-            self._check("commit_transaction" if commit else "abort_transaction")
+            if self.state == State.READY and self._pending == operation:
+                return self._ended
+            self._check(operation)
             if not self._is_end_requested:
+                self._pending, self.end_error = operation, None
                 self.state = State.COMMITTING_TRANSACTION if commit else State.ABORTING_TRANSACTION
                 self._is_end_requested = True
                 self._ended = threading.Event()
@@ -168,6 +176,7 @@ class TransactionManager:
     def finish_end(self) -> None:
         """Raise the error that kept the transaction from ending, if there is one."""
         with self._guard:
+            self._pending = ""
             error, self.end_error = self.end_error, None
             if error is not None:
                 raise error
@@ -251,6 +260,11 @@ class TransactionManager:
             self.error = error
 
     def _check(self, operation: str) -> None:
+        if self.state == State.READY and self._pending:
+            raise InvalidTxnStateError(
+                f"expected {self._pending} to be repeated, because the last call of it timed out, found "
+                f"{operation}"
+            )
         if self.state not in _ALLOWED[operation]:
             self._raise_error()
             states = " or ".join(sorted(state.name for state in _ALLOWED[operation]))

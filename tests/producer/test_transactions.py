@@ -154,6 +154,31 @@ def test_a_failed_record_makes_a_commit_fail() -> None:
     at.manager.begin(0)
 
 
+def test_an_end_that_timed_out_is_repeated() -> None:
+    at = Manager()
+    at.manager.begin_end(commit=True)  # the caller waits for a while
+    at.manager.progress(0, is_idle=True)
+    for operation in (lambda: at.manager.begin(0), lambda: at.manager.begin_end(commit=False)):
+        with pytest.raises(InvalidTxnStateError, match="expected commit_transaction to be repeated"):
+            operation()
+    assert at.manager.begin_end(commit=True).is_set()
+    at.manager.finish_end()
+    with pytest.raises(InvalidTxnStateError, match="found it in state READY"):
+        at.manager.begin_end(commit=True)
+    at.manager.begin(0)
+    assert at.coordinator.calls == [[A], "commit"]
+
+
+def test_the_error_of_an_attempt_that_nobody_waited_for_is_forgotten() -> None:
+    at = Manager()
+    at.coordinator.errors = [OSError(28, "No space left on device")]
+    for _ in range(2):
+        at.manager.begin_end(commit=True)
+        at.manager.progress(0, is_idle=True)
+    at.manager.finish_end()
+    assert at.coordinator.calls == [[A], "commit"]
+
+
 def test_an_end_that_failed_is_repeated() -> None:
     at = Manager()
     at.coordinator.errors = [OSError(28, "No space left on device")]
