@@ -12,7 +12,7 @@ from native_log.internal_topics.commit_columns import CommitDecoder
 from native_log.internal_topics.commit_records import commit_rows
 from native_log.internal_topics.group import Group
 from native_log.internal_topics.offset_expiration import OffsetExpiration
-from native_log.internal_topics.records import records_of, to_batches
+from native_log.internal_topics.records import records_of, times_ms, to_batches
 from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA
 
 if TYPE_CHECKING:
@@ -122,12 +122,11 @@ def _with_expired(
     retention: OffsetRetention,
 ) -> pa.RecordBatch:
     """Return commits with the state "expired" where it applies. Remember the expiration of groups."""
-    times_ms = (
-        pc.divide(commits.column(name).cast(pa.int64()), 1000).to_pylist()
-        for name in ("commitTimestamp", "expireTimestamp")
-    )
     states = commits.column("state").to_pylist()
-    columns = (*(commits.column(name).to_pylist() for name in ("group", "topic")), *times_ms)
+    columns = (
+        *(commits.column(name).to_pylist() for name in ("group", "topic")),
+        *(times_ms(commits.column(name)).to_pylist() for name in ("commitTimestamp", "expireTimestamp")),
+    )
     for at, (group, topic, commit_ms, expire_ms) in enumerate(zip(*columns, strict=True)):
         if states[at] != "committed":
             continue

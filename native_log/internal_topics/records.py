@@ -119,12 +119,16 @@ def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
         yield pa.RecordBatch.from_pylist(some, schema)
 
 
+def times_ms(timestamps: pa.Array) -> pa.Array:
+    """Convert timestamps to int64, in epoch ms."""
+    return pc.divide(timestamps.cast(pa.int64()), 1000)
+
+
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows of a table. Times are in epoch ms, because datetime does not cover all of them."""
     for index, column in enumerate(batch.schema):
         if pa.types.is_timestamp(column.type):
-            times_ms = pc.divide(batch.column(index).cast(pa.int64()), 1000)
-            batch = batch.set_column(index, column.name, times_ms)
+            batch = batch.set_column(index, column.name, times_ms(batch.column(index)))
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
 

@@ -35,18 +35,16 @@ class RemoteSegments:
             self._partitions.setdefault(partition, _Segments()).apply(segment_id["id"], data)
 
     def knows(self, partition: RemotePartition) -> bool:
-        """Return whether any record was about a segment of the partition, be it deleted since."""
+        """Return whether any record was about a segment of the partition, even if it was deleted since."""
         return partition in self._partitions
 
     def readable(self, partition: RemotePartition) -> list[RemoteSegment]:
         """Return the readable segments of a partition, in the order in which their copies were finished."""
-        segments = self._partitions.get(partition)
-        return [] if segments is None else segments.readable()
+        return self._partitions.get(partition, _Segments()).readable()
 
     def keys(self, partition: RemotePartition) -> set[tuple[int, str]]:
         """Return start offset and id of each segment of a partition that is not deleted, in any state."""
-        segments = self._partitions.get(partition)
-        return set() if segments is None else {segment.key for segment in segments.by_id.values()}
+        return {segment.key for segment in self._partitions.get(partition, _Segments()).by_id.values()}
 
     def start_offsets(self) -> dict[RemotePartition, int]:
         """Return the first offset in remote storage of each partition that has a readable segment there."""
@@ -63,28 +61,23 @@ class _Segments:
 
     def __init__(self) -> None:
         self.by_id: dict[str, RemoteSegment] = {}
-        self._states: dict[str, int] = {}
-        self._finished: dict[str, int] = {}
-        """The number of the record that finished the copy of each segment."""
-        self._records = 0
+        self._copied: dict[str, None] = {}
+        """The segments whose last record says that their copy was finished, in the order of these records."""
 
     def apply(self, segment_id: str, data: dict[str, Any]) -> None:
-        self._records += 1
         if "startOffset" in data:
             self.by_id[segment_id] = _segment(segment_id, data)
         elif data["customMetadata"] is not None and segment_id in self.by_id:
             changed = replace(self.by_id[segment_id], custom_metadata=data["customMetadata"])
             self.by_id[segment_id] = changed
-        self._states[segment_id] = data["state"]
+        self._copied.pop(segment_id, None)
         if data["state"] == _COPIED:
-            self._finished[segment_id] = self._records
-        if data["state"] == _DELETED:
-            for known in (self.by_id, self._states, self._finished):
-                known.pop(segment_id, None)
+            self._copied[segment_id] = None
+        elif data["state"] == _DELETED:
+            self.by_id.pop(segment_id, None)
 
     def readable(self) -> list[RemoteSegment]:
-        copied = [segment_id for segment_id in self.by_id if self._states[segment_id] == _COPIED]
-        return [self.by_id[segment_id] for segment_id in sorted(copied, key=self._finished.__getitem__)]
+        return [self.by_id[segment_id] for segment_id in self._copied if segment_id in self.by_id]
 
 
 def _segment(segment_id: str, data: dict[str, Any]) -> RemoteSegment:

@@ -165,7 +165,7 @@ class LogDirClient:
         self._is_polling = False
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._writers: dict[TopicPartition, tuple[int, int]] = {}
-        """Producer id and epoch with which batches were written to each partition."""
+        """The producer id and epoch of the last batch that was written to each partition."""
         self._is_forced = False
         self._close_errors: list[Exception] = []
 
@@ -332,20 +332,12 @@ class LogDirClient:
 
     def _append(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> list[BatchResponse]:
         """Append all batches or none."""
-        now_ms = self._clock.now_ms()
-        encoder = self._encoder(log, run[0])
+        now_ms, first = self._clock.now_ms(), run[0]
+        encoder = self._encoder(log, first)
         sizes: list[int] = []
-        first = run[0]
-        writer = first.producer_id, first.producer_epoch
         builders = [each.batch.builder for each in run if not isinstance(each.batch.builder, RecordBlock)]
         try:
-            if first.base_sequence > 0 and self._writers.get(first.batch.target) != writer:
-                # A log accepts any sequence of a producer that it does not know (Kafka: ProducerAppendInfo).
-                raise OutOfOrderSequenceError(
-                    f"expected sequence 0 of producer {first.producer_id}, epoch {first.producer_epoch}, "
-                    f"found {first.base_sequence}: a batch before this one failed",
-                    path=log.path,
-                )
+            self._check_first_sequence(log, first)
             if builders:
                 offset, sizes = log.append_built(builders, encoder, now_ms=now_ms)
             else:
@@ -355,7 +347,7 @@ class LogDirClient:
                 offset = log.append_with(encoder, pa.Table.from_batches(blocks), now_ms=now_ms)
         except _FAILURES as error:
             return [BatchResponse(each, error=error) for each in run]
-        self._writers[first.batch.target] = writer
+        self._writers[first.batch.target] = first.producer_id, first.producer_epoch
         is_append_time = log.config.message_timestamp_type == LOG_APPEND_TIME
         append_time_ms = now_ms if is_append_time else NO_TIMESTAMP
         responses = []
@@ -364,6 +356,20 @@ class LogDirClient:
             responses.append(BatchResponse(each, offset, append_time_ms, size_bytes))
             offset += each.batch.record_count
         return responses
+
+    def _check_first_sequence(self, log: PartitionLog, batch: BatchToAppend) -> None:
+        """Raise OutOfOrderSequenceError if a producer's first batch in a log is not the one with sequence 0.
+
+        The log would accept it: it accepts any sequence of a producer that it does not know, as in Kafka
+        (ProducerAppendInfo).
+        """
+        writer = batch.producer_id, batch.producer_epoch
+        if batch.base_sequence > 0 and self._writers.get(batch.batch.target) != writer:
+            raise OutOfOrderSequenceError(
+                f"expected sequence 0 of producer {batch.producer_id}, epoch {batch.producer_epoch}, found "
+                f"{batch.base_sequence}: a batch before this one failed",
+                path=log.path,
+            )
 
     def _encoder(self, log: PartitionLog, first: BatchToAppend) -> RecordEncoder:
         """Return how to encode batches: the topic's codec, if it has one, overrides the producer's."""
@@ -398,8 +404,8 @@ def _size_bytes(request: ProduceRequest | None) -> int:
 def _must_come_first(response: BatchResponse) -> bool:
     """Return whether the batches after this one must wait until it is written or has failed for good.
 
-    A batch that fails gives its sequences to later ones. Without sequences, a later request may already be
-    on its way, so that a batch only waits for one that is likely to be sent again.
+    A batch that fails gives its sequences to later ones, so these must wait for it. Batches without sequences
+    only wait for one that may be sent again: while they wait, the next requests overtake them.
     """
     if response.error is None:
         return not response.is_attempted

@@ -262,8 +262,7 @@ class TransactionManager:
     def _check(self, operation: str) -> None:
         if self.state == State.READY and self._pending:
             raise InvalidTxnStateError(
-                f"expected {self._pending} to be repeated, because the last call of it timed out, found "
-                f"{operation}"
+                f"expected {self._pending} to be repeated, because its last call timed out, found {operation}"
             )
         if self.state not in _ALLOWED[operation]:
             self._raise_error()
