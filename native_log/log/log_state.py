@@ -191,6 +191,15 @@ class LogState:
         return read_topic_id(self.source.folder)
 
     @property
+    def usable_snapshots(self) -> list[tuple[int, str]]:
+        """The snapshots that producer state may be read from, newest first.
+
+        Producer state begins at the log start offset. A broker that loads a log deletes the snapshots up to
+        there (Kafka: ProducerStateManager.truncateAndReload).
+        """
+        return [(offset, name) for offset, name in self.snapshots if offset > self.log_start_offset]
+
+    @property
     def invalid_bytes(self) -> int:
         """The number of bytes after the last valid batch: see PartitionLog."""
         return 0 if self.checkpoints.live else self.tail.invalid_bytes

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from native_log import LogDir, delete_records
 from native_log.errors import InvalidProducerEpochError, InvalidRecordError, OutOfOrderSequenceError
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, snapshot_bytes
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_next
-from tests.builders.batches import T0, batch, marker
+from tests.builders.batches import T0, TRANSACTIONAL, batch, marker
 from tests.contents import offsets
 from tests.effort import examples
 
@@ -123,6 +124,25 @@ def test_producers_expire_a_day_after_their_last_record(log: PartitionLog) -> No
     with log:
         log.append_batches(send(0, producer=9, attributes=16), now_ms=T0 + day)  # its transaction is open
         assert log.append_batches(send(50), now_ms=T0 + day) == 6
+
+
+def test_producer_state_begins_at_the_log_start_offset(tmp_path: Path) -> None:
+    """As in a broker that starts after DeleteRecords (Kafka: ProducerStateManager.truncateAndReload)."""
+    path = tmp_path / "logs"
+    with LogDir.create(path) as log_dir:
+        log_dir.create_topic("t")
+        log_dir.partition("t", 0).append_batches(send(0, attributes=TRANSACTIONAL), now_ms=NOW)
+    for start, stable in ((2, 2), (3, 6)):
+        delete_records(path, {("t", 0): start})
+        with LogDir(path) as log_dir:
+            log = log_dir.partition("t", 0)
+            assert log.last_stable_offset == start
+            if start == 2:
+                with pytest.raises(OutOfOrderSequenceError):
+                    log.append_batches(send(50), now_ms=NOW)
+            else:
+                assert log.append_batches(send(50), now_ms=NOW) == 3
+            assert log.last_stable_offset == stable
 
 
 @settings(max_examples=examples(25), deadline=None)

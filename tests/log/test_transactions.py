@@ -311,6 +311,17 @@ def test_a_snapshot_above_the_high_watermark_is_ignored(tmp_path: Path) -> None:
         assert PartitionLog.open(tmp_path, checkpoints=live).last_stable_offset == stable
 
 
+def test_a_snapshot_at_the_start_of_the_local_segments_is_used_if_the_log_starts_before(
+    tmp_path: Path,
+) -> None:
+    """A broker deletes snapshots up to the log start offset (ProducerStateManager.truncateAndReload)."""
+    write_log(tmp_path, {10: [batch(10), batch(13)]})
+    (tmp_path / file_name(10, "snapshot")).write_bytes(snapshot_of(7, 4))
+    for start, stable in ((0, 10), (9, 10), (10, 16)):
+        checkpoints = PartitionCheckpoints(log_start_offset=start)
+        assert PartitionLog.open(tmp_path, checkpoints=checkpoints).last_stable_offset == stable
+
+
 def test_headers_are_searched_only_if_there_are_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,8 +100,8 @@ def initial_state(log: LogState) -> tuple[int, OpenTransactions]:
     If there is none, return the log start offset and no transactions. Snapshots above the high watermark are
     not used: they do not contain transactions that ended above it, which a consumer must see as undecided.
     """
-    for offset, name in log.snapshots:
-        if log.local_log_start_offset < offset <= log.high_watermark:
+    for offset, name in log.usable_snapshots:
+        if log.local_log_start_offset <= offset <= log.high_watermark:
             try:
                 entries = parse_snapshot(log.source.folder.read(name))
             except (CorruptIndexError, FileNotFoundError) as error:

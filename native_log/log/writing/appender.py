@@ -53,7 +53,7 @@ class LogAppender:
         self._flushed_ms = now_ms
         self.leader_epochs = log.leader_epochs
         self._states = newest_snapshot(
-            log.path, log.snapshots, log.local_log_start_offset, log.log_end_offset
+            log.path, log.usable_snapshots, log.local_log_start_offset, log.log_end_offset
         )
         self._states.replay(log.segments, log.log_end_offset, DamagedRange.reject)
         self._states.expire(now_ms - config.producer_id_expiration_ms)
