@@ -21,7 +21,13 @@ import pytest
 
 import kafkalog_spark
 import native_log
-from kafkalog_spark.read.offset_state import INITIAL_OFFSETS, LOG_IDENTITIES, LogIdentity, OffsetState
+from kafkalog_spark.read.offset_state import (
+    INITIAL_OFFSETS,
+    LOG_IDENTITIES,
+    LogIdentity,
+    OffsetState,
+    PlannedBatch,
+)
 from native_log import KafkaLogError, LogDir
 from native_log.checkpoints import write_intent
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
@@ -187,9 +193,10 @@ def publish(topic: str) -> Callable[[Path], None]:
 def keep_offsets(data: Path) -> None:
     kept = OffsetState(str(data / "state"))
     kept.initial_offsets()
-    kept.identities()
+    kept.planned_batch()
     kept.save_initial_offsets({TopicPartition("t", 0): 1})
-    kept.save_identities({TopicPartition("t", 0): LogIdentity(None, 1, None)})
+    read = {TopicPartition("t", 0): LogIdentity(None, 1, None, 1)}
+    kept.save_planned_batch(PlannedBatch({}, {TopicPartition("t", 0): 1}, {}, read))
 
 
 def read(data: Path) -> None:
@@ -443,7 +450,7 @@ TEXTS = {
     UNFINISHED_RESTORE: ["a file"],
     REQUEST: ["{", "[" * 100_000],
     INITIAL_OFFSETS: ["{", '{"version": 1, "offsets": {"../outside": {"../x": 1}}}', '{"version": 1}'],
-    LOG_IDENTITIES: ["{", '{"version": 1, "offsets": [], "topicIds": 1, "leaderEpochs": 3}'],
+    LOG_IDENTITIES: ["{", '{"version": 2, "start": {}, "end": {}, "logs": {"t": {"0": 3}}, "before": {}}'],
 }
 """Forged contents, by the constant in the code."""
 

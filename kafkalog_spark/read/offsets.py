@@ -148,7 +148,7 @@ def _check_pair(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition
         raise OptionError(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: the starting and the ending "
             "option must name the same partitions; only one of them names "
-            f" {partition_names(start.keys() ^ end.keys())}"
+            f"{partition_names(start.keys() ^ end.keys())}"
         )
     for partition, first in start.items():
         if first >= 0 and end[partition] >= 0 and first > end[partition]:

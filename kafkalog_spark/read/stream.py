@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from kafkalog_spark.errors import DataLossError
-from kafkalog_spark.read.offset_state import OffsetState
+from kafkalog_spark.read.offset_state import OffsetState, PlannedBatch
 from kafkalog_spark.read.offsets import (
     Latest,
     OffsetRange,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.stream import StreamOptions
+    from kafkalog_spark.read.offset_state import Identities
     from kafkalog_spark.read.stream_logs import Replacement
     from kafkalog_spark.read.stream_offsets import Offsets, OffsetsJson
     from kafkalog_spark.read.tasks import AnyRange
@@ -72,13 +73,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._tasks = TaskReader.of(options.read, schema)
         self._secrets = options.read.storage_options.carried()
-        self._position: Offsets | None = None  # the end of the last micro-batch
+        self._batch: tuple[Offsets, Offsets] | None = None  # start and end of the last micro-batch
+        self._read_before: Identities = {}  # as that micro-batch began
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._last_trigger_ms = 0
         self._is_begun = False
         self._reported: set[Replacement] = set()
-        self._read_again: set[TopicPartition] = set()
+        self._to_forget: set[TopicPartition] = set()
 
     # What Spark calls on the driver. Offsets are JSON: see stream_offsets.
 
@@ -107,7 +109,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts = from_json(start)
             self._begin_again()
         else:
-            starts = self._initial_offsets if self._position is None else self._position
+            starts = self._initial_offsets if self._batch is None else self._batch[1]
         self._forget_what_was_read_again()
         logs = self._refresh()
         logs.raise_high_watermarks(starts)
@@ -119,6 +121,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 tp: max(end, min(starts.get(tp, 0), ends.get(tp, 0)))
                 for tp, end in self._available_now.items()
             }
+        for tp in logs.replacements:
+            if starts.get(tp) == ends.get(tp):
+                ends[tp] -= 1  # if the offsets were the same, Spark would run no micro-batch
         is_first, self._latest = not self._latest, ends
         if type(limit).__name__ == "ReadAllAvailable":
             return to_json(ends)
@@ -133,14 +138,17 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
         starts, ends = from_json(start), from_json(end)
         self._begin_again()
-        self._position = ends
+        if self._batch != (starts, ends):  # Spark may plan a micro-batch several times
+            self._batch = starts, ends
+            self._read_before = dict(self._logs.identities)
         try:
             splits = self._plan(starts, ends)
         except (FileNotFoundError, OffsetOutOfRangeError):  # segments were removed since the last refresh
             self._refresh()
             splits = self._plan(starts, ends)
         if self._state.is_kept:
-            self._state.save_identities(self._logs.identities)
+            read = self._logs.identities
+            self._state.save_planned_batch(PlannedBatch(starts, ends, self._read_before, read))
         if starts != ends:  # Spark 4.0 and 4.1 restart a query with an empty micro-batch
             left = backlogs(ends, self._latest or self._logs.end_offsets())
             log_plan(self._options.read.paths, splits, left)
@@ -157,7 +165,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _logs(self) -> StreamLogs:
-        return StreamLogs(self._options.read, self._state.identities())
+        saved = self._state.planned_batch()
+        if saved is None:
+            return StreamLogs(self._options.read, {})
+        is_run_again = self._batch == (saved.starts, saved.ends)
+        return StreamLogs(self._options.read, saved.before if is_run_again else saved.after)
 
     def _refresh(self) -> StreamLogs:
         logs = self._logs
@@ -204,7 +216,6 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = self._logs
         self._check_replacements(starts)
         replaced = {tp: replacement.offset for tp, replacement in logs.replacements.items()}
-        self._read_again = set(replaced)
         changed = {tp: offset for tp, offset in ends.items() if starts.get(tp) != offset or tp in replaced}
         logs.raise_high_watermarks(changed)
         available = logs.available(changed)
@@ -212,7 +223,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         firsts = {tp: max(offset, available[tp].start) for tp, offset in replaced.items() if tp in available}
         requested = micro_batch_ranges(starts | firsts, ends, available, self._report_loss)
         splits = plan_tasks(self._options.read, requested, self._locate(requested, available))
-        logs.record(changed)
+        logs.record(changed, available)
+        self._to_forget = set(changed)
         return splits
 
     def _check_replacements(self, starts: Offsets) -> None:
@@ -220,18 +232,18 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for tp, replacement in list(self._logs.replacements.items()):
             start = starts.get(tp)
             if start is None or replacement.offset >= start:
-                self._logs.forget([tp])  # they were not read yet
+                self._logs.forget(tp)  # they were not read yet
             elif replacement not in self._reported:
                 self._reported.add(replacement)
                 self._report_loss(
                     f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: {replacement.reason}: the records of {tp} "
-                    f"from offset {replacement.offset} to {start} that were read are not those in the log"
+                    f"from offset {replacement.offset} to {start} are not those that were read"
                 )
 
     def _forget_what_was_read_again(self) -> None:
-        self._logs.forget(self._read_again)
-        self._reported = {known for known in self._reported if known.partition not in self._read_again}
-        self._read_again = set()
+        self._logs.forget_read(self._to_forget)
+        self._reported = {known for known in self._reported if known.partition not in self._to_forget}
+        self._to_forget = set()
 
     def _locate(
         self, requested: Iterable[OffsetRange], available: Mapping[TopicPartition, OffsetRange]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from kafkalog_spark.options.read import ReadOptions
+    from kafkalog_spark.read.offset_state import Identities
     from kafkalog_spark.read.stream_offsets import Offsets
     from native_log.log.live.any_live_log import AnyLiveLog
 
@@ -54,7 +55,7 @@ class StreamLogs:
         identities: what was read of each partition, as `record` got it.
     """
 
-    def __init__(self, options: ReadOptions, identities: Mapping[TopicPartition, LogIdentity]) -> None:
+    def __init__(self, options: ReadOptions, identities: Identities) -> None:
         """Open the log directories.
 
         Args:
@@ -144,18 +145,30 @@ class StreamLogs:
             if log is not None:
                 log.raise_high_watermark(offset)
 
-    def record(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Remember that partitions are read up to these offsets."""
+    def record(
+        self, ends: Mapping[TopicPartition, int], available: Mapping[TopicPartition, OffsetRange]
+    ) -> None:
+        """Remember that partitions are read up to these offsets, as far as they are available."""
         for tp, end in ends.items():
-            log = self.logs.get(tp)
-            if log is not None:
-                epoch = log.epoch_of(end - 1) if end else None
-                self.identities[tp] = LogIdentity(log.topic_id, end, epoch)
+            if tp in available:
+                log, read_end = self.logs[tp], min(end, available[tp].end)
+                epoch = log.epoch_of(read_end - 1) if read_end else None
+                self.identities[tp] = LogIdentity(log.topic_id, read_end, epoch, position=end)
 
-    def forget(self, tps: Iterable[TopicPartition]) -> None:
-        """Remove the replacements of partitions, because their records were read again."""
+    def forget(self, tp: TopicPartition) -> None:
+        """Remove the replacement of a partition."""
+        self.replacements.pop(tp, None)
+
+    def forget_read(self, tps: Iterable[TopicPartition]) -> None:
+        """Remove the replacements of partitions that were read again, as far as their logs went."""
         for tp in tps:
-            self.replacements.pop(tp, None)
+            self.forget(tp)
+            if tp in self.identities:
+                self._check_read_to_end(tp, self.identities[tp])
+
+    def _check_read_to_end(self, tp: TopicPartition, identity: LogIdentity) -> None:
+        if identity.offset < identity.position:
+            self._replace(tp, identity.offset, f"the log ended at offset {identity.offset} when it was read")
 
     def _compare(self, tp: TopicPartition, log: AnyLiveLog, identity: LogIdentity) -> None:
         """Compare a log that was opened with what was read of it before."""
@@ -163,6 +176,7 @@ class StreamLogs:
             reason = f"the topic was deleted and created again: its id was {identity.topic_id}"
             self._replace(tp, 0, f"{reason} and is now {log.topic_id}")
             return
+        self._check_read_to_end(tp, identity)
         end_offset = max(log.log.log_end_offset, identity.offset)
         offset = diverged(identity.offset, identity.leader_epoch, log.leader_epochs, end_offset)
         if offset is not None:

@@ -38,18 +38,21 @@ class Clock:
 
 @dataclass
 class MicroBatch:
-    """A micro-batch: its offsets as JSON text, and the offsets of each task by topic and partition."""
+    """A micro-batch: its offsets as JSON text, and what each task read, by topic and partition.
+
+    That is the last column of the schema of the query: offsets by default.
+    """
 
     start: str | None
     end: str
-    tasks: list[dict[tuple[str, int], list[int]]]
+    tasks: list[dict[tuple[str, int], list[Any]]]
 
     @property
-    def rows(self) -> dict[tuple[str, int], list[int]]:
-        rows: dict[tuple[str, int], list[int]] = defaultdict(list)
+    def rows(self) -> dict[tuple[str, int], list[Any]]:
+        rows: dict[tuple[str, int], list[Any]] = defaultdict(list)
         for task in self.tasks:
-            for key, offsets in task.items():
-                rows[key] += offsets
+            for key, read in task.items():
+                rows[key] += read
         return dict(rows)
 
 
@@ -64,13 +67,15 @@ class Checkpoint:
 class StreamQuery:
     """One run of a query. The next run continues from the same checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint | None = None, **options: str) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint | None = None, *, schema: StructType = LOCATION, **options: str
+    ) -> None:
         source = KafkaLogDataSource(CaseInsensitiveDict(options))
         self.schema = source.schema()
         source = pickle.loads(pickle.dumps(source))
-        self.reader = source.streamReader(LOCATION)
+        self.reader = source.streamReader(schema)
         # A task gets a copy of another reader.
-        self._task_reader = pickle.loads(pickle.dumps(source.streamReader(LOCATION)))
+        self._task_reader = pickle.loads(pickle.dumps(source.streamReader(schema)))
         self.checkpoint = checkpoint or Checkpoint()
 
     def trigger(self, *, once: bool = False) -> MicroBatch | None:
@@ -82,9 +87,13 @@ class StreamQuery:
 
     def plan(self, *, once: bool = False) -> MicroBatch | None:
         """Run a micro-batch, but do not commit it."""
+        return self._run(len(self.checkpoint.offsets) - 1) if self.log_offsets(once=once) else None
+
+    def log_offsets(self, *, once: bool = False) -> bool:
+        """Write the offsets of the next micro-batch to the checkpoint. Return whether there is one to run."""
         offsets = self.checkpoint.offsets
         if self.checkpoint.commits < len(offsets):
-            return self._run(len(offsets) - 1)  # it was not committed: run it again
+            return True  # it was not committed: it is run again
         if offsets:
             start = offsets[-1]
             self.reader.commit(json.loads(start))
@@ -93,9 +102,9 @@ class StreamQuery:
         end = json.dumps(self.reader.latestOffset(json.loads(start), self._limit(once)))
         self.reader.reportLatestOffset()
         if offsets and end == start:
-            return None
+            return False
         offsets.append(end)
-        return self._run(len(offsets) - 1)
+        return True
 
     def available_now(self) -> Iterator[MicroBatch]:
         """Run with Trigger.AvailableNow."""
@@ -116,6 +125,6 @@ class StreamQuery:
         for split in pickle.loads(pickle.dumps(splits)):
             tasks.append(defaultdict(list))
             for batch in self._task_reader.read(split):
-                for topic, partition, offset in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                    tasks[-1][topic, partition].append(offset)
+                for topic, partition, read in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                    tasks[-1][topic, partition].append(read)
         return MicroBatch(start if number else None, offsets[number], [dict(task) for task in tasks])
