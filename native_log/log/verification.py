@@ -31,7 +31,7 @@ from native_log.segment.files import (
 )
 from native_log.segment.indexing import ORDER
 from native_log.segment.rebuild import ValidBatches, read_all_batches
-from native_log.segment.scan import int32s, int64s
+from native_log.segment.scan import first_at_least, int32s, int64s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,11 +86,12 @@ def verify_log(
         on_doubt: called with the gaps of a log whose topic's policy is unknown, if it has some.
     """
     base = log.segments[0].base_offset if log.segments else 0
-    states = newest_snapshot(log.path, log.state.snapshots, base, base)
+    start = max(base, log.log_start_offset)
+    states = newest_snapshot(log.path, log.state.usable_snapshots, start, base)
     previous = -1
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
-    gap_check = GapCheck(gaps, max(base, log.log_start_offset))
+    gap_check = GapCheck(gaps, start)
     missing = {each.span.end_offset: each for each in missing_segments(log.state)}
     cut = None
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
@@ -99,8 +100,6 @@ def verify_log(
         if missing_before is not None:
             yield _missing_segment(log, missing_before)
         gap_check.begin(segment.base_offset, is_reported=bool(cut or missing_before))
-        if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
-            states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, gap_check, advice, below, advance)
         with segment.open() as file:
@@ -216,7 +215,10 @@ class _SegmentCheck:
         self.positions.frombytes(positions.cast("b"))
         self.last_offsets.frombytes(lasts.cast("b"))
         self.timestamps_ms.frombytes(int64s(batches, "maxTimestamp").cast("b"))
-        self.aborted += self.states.apply(batches, partial(read_batch, file))
+        # Brokers ignore transactions below the log start offset.
+        first_known = first_at_least(batches, "lastOffset", self.states.end_offset)
+        if first_known is not None:
+            self.aborted += self.states.apply(batches.slice(first_known), partial(read_batch, file))
 
     def _check_records(self, file: DataFile, position: int, size: int, first: int, last: int) -> None:
         """Check the records of a batch, which may have the offsets from `first` to `last`."""

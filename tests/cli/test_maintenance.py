@@ -23,7 +23,7 @@ from native_log.logdir import LogDir, verification
 from native_log.records import scan
 from native_log.segment.search import BatchSearch
 from tests.builders import cluster_metadata
-from tests.builders.batches import batch
+from tests.builders.batches import ABORT, TRANSACTIONAL, batch, marker
 from tests.builders.golden import GOLDEN, PARTITIONS, golden_id, open_golden
 from tests.contents import offsets
 
@@ -641,6 +641,34 @@ def test_verify_asks_for_no_transaction_that_ended_at_the_log_start(
     (path / "log-start-offset-checkpoint").write_text("0\n1\ncompact-txn 0 951\n")
     run(capsys, "recover", "--from-start", path)
     assert "aborted transaction" not in run(capsys, "verify", path)[1]
+
+
+@pytest.mark.parametrize("retained", [False, True])
+def test_verify_asks_for_no_transaction_below_the_log_start(tmp_path: Path, retained: bool) -> None:
+    """A broker that starts after DeleteRecords does not know it, so its marker gets no index entry."""
+    abort_below_log_start(tmp_path, retained=retained)
+    assert rows(tmp_path) == []
+
+
+def test_verify_asks_for_a_transaction_that_the_log_start_divides(tmp_path: Path) -> None:
+    abort_below_log_start(tmp_path, retained=False)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    assert [row["offset"] for row in rows(tmp_path)] == [6]
+
+
+def abort_below_log_start(path: Path, *, retained: bool) -> None:
+    """Delete the records of a transaction that is open, at offsets 0 to 5, and abort it."""
+    with LogDir.create(path) as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.partition("t", 0)
+        for sequence in (0, 3):
+            data = batch(0, producer_id=7, producer_epoch=0, base_sequence=sequence, attributes=TRANSACTIONAL)
+            log.append_batches(data)
+    native_log.delete_records(path, {("t", 0): 6})
+    if retained:
+        native_log.retain(path)
+    with LogDir(path) as log_dir:
+        log_dir.partition("t", 0).append_batches(marker(0, 7, ABORT), origin="coordinator")
 
 
 def rows(logs: object, **how: Any) -> list[dict[str, Any]]:
