@@ -106,11 +106,10 @@ class DirectoryState:
         is_locked = self.lock_holder is not None
         is_live = high_watermark == "checkpoint" or (high_watermark == "auto" and is_locked)
         limit = saved.high_watermarks.get(key, self.unsaved_high_watermark(directory.topic))
-        if self.unfinished is not None:
-            end = self.unfinished.log_end_offset(directory.path.name)
-            if end is not None:
-                limit = end if not is_live or limit is None else min(end, limit)
-                is_live = True
+        end = self.unfinished_offset(directory)
+        if end is not None:
+            limit = end if not is_live or limit is None else min(end, limit)
+            is_live = True
         start = saved.log_start_offsets.get(key)
         return PartitionCheckpoints(
             log_start_offset=start,
@@ -122,6 +121,10 @@ class DirectoryState:
             clean_shutdown=self.clean_shutdown,
             remote_start_offset=self.remote_starts.start_offset(directory) if start is None else None,
         )
+
+    def unfinished_offset(self, directory: PartitionDir) -> int | None:
+        """Return the offset from which on an unfinished write appends to the log; None: it does not."""
+        return None if self.unfinished is None else self.unfinished.log_end_offset(directory.path.name)
 
     def is_uncommitted(self, directory: PartitionDir) -> bool:
         """Return whether an unfinished write creates the partition, so that it is not read."""

@@ -264,7 +264,7 @@ class PartitionLogs:
         """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
         log = self._open(directory).state
         state = self._state(directory)
-        end = None if state.unfinished is None else state.unfinished.log_end_offset(directory.path.name)
+        end = state.unfinished_offset(directory)
         if end is None:
             return log, None
         # The unfinished write limits this copy, but not the merged log.

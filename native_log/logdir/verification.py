@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.log.gaps import DOUBT
 from native_log.log.problems import Problem
@@ -22,12 +23,13 @@ from native_log.system import available_cores
 from native_log.workers import worker_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import Unpack
 
     from native_log.arguments import HighWatermark, PathLike
     from native_log.log.gaps import GapCount
+    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.logdir.remote_storage import RemoteArguments
     from native_log.storage import StorageOptionsLike
@@ -67,6 +69,7 @@ PROBLEM_SCHEMA = pa.schema(
   metadata file, or a directory that is not a partition: a broker does not start); "duplicate" (a partition in
   several log directories of one broker); "owner" (files of another user than the owner of the log directory,
   as whom a broker runs: one row for each directory); "unreadable" (a file or directory cannot be read);
+  "unfinished-write" (a write that was interrupted during its commit, whose records readers do not see);
   "orphan-object" (an object in remote storage that its metadata does not name); "missing-object" (the
   metadata names a segment without objects);
 - `problem`: what was expected and what was found;
@@ -93,7 +96,7 @@ def verify(
     producer state snapshots, checkpoint files, topic ids, and the owners of files. Offsets that no batch has
     are a problem if the topic is not compacted; if its policy is unknown, one warning names the logs that
     lack some. After damage, the check continues with the next valid batch. While a broker has the directory
-    open, the ends of its logs are not checked.
+    open, the ends of its logs are not checked. What an unfinished write appends is not checked either.
 
     Args:
         path: a log directory or a partition directory, or several.
@@ -155,8 +158,21 @@ def verify_log_dirs(
     threads: int | None = None,
 ) -> Generator[tuple[PartitionDir | None, list[Problem]], None, None]:
     """Yield the problems of the log directories as a whole, with None, and then as `verify_partitions`."""
-    yield None, list(log_dir.root_problems())
+    yield None, [*log_dir.root_problems(), *_interrupted_writes(log_dir.directories)]
     yield from verify_partitions(log_dir, partitions, on_progress, threads)
+
+
+def _interrupted_writes(directories: Iterable[DirectoryState]) -> Iterator[Problem]:
+    for directory in directories:
+        if directory.unfinished is not None and directory.lock_holder is None:
+            yield Problem(
+                "unfinished-write",
+                str(directory.path / WRITE_INTENT),
+                None,
+                None,
+                "a write was interrupted during its commit. Readers do not see its records",
+                "The next writer removes them, and so does kafkalog recover",
+            )
 
 
 def verify_partitions(
@@ -211,6 +227,9 @@ def _check_partition(
         own.begin(log.size_bytes)
         gaps = explain_gaps(log_dir.topic_facts(directory))
         problems = verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path))
+        written = log_dir.unfinished_offset(directory)
+        if written is not None:
+            problems = (each for each in problems if each.offset is None or each.offset < written)
         in_files = list(log_dir.file_problems(directory))
         malformed = {problem.path for problem in in_files}  # what else is said of these files follows from it
         in_log = (problem for problem in problems if problem.path not in malformed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from native_log import LogDir, recover
+from native_log import LogDir, recover, verify
 from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
@@ -135,6 +135,8 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
         assert values(data) == sorted(expected((0, 400)) + written("t") * is_committed), step
         assert values(data, "u") == written("u") * is_committed, step
         committed += is_committed
+        kinds = verify(data).column("kind").to_pylist()
+        assert kinds == ["unfinished-write"] * (data / WRITE_INTENT).exists(), step
         if (data / WRITE_INTENT).exists():
             first, second = recover_as_broker(data, tmp_path / "copy")
             assert first in (200, 305) and second in (200, 205), step
