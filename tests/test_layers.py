@@ -48,6 +48,7 @@ INNER_LAYERS = {
     "log": (
         *("offset_span", "log_files", "tail", "problems", "epoch_check", "ordinary_listing", "listing"),
         *("location_cache", "slices", "log_state", "missing_segments", "sliced_range", "producers"),
+        "outdated_segment",
         "reading",
         *("gaps", "sources", "readable_log", "unbounded_range"),
         *("replicas", "tiers", "replacing", "recovery", "writing", "live"),

@@ -21,6 +21,7 @@ from kafkalog_spark.read.offsets import (
 )
 from kafkalog_spark.read.splits import needs_division
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
+from native_log.log.outdated_segment import missing_start
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.prefetch import look_up_together
 from native_log.system import no_garbage_collection
@@ -153,6 +154,8 @@ def locate(
 
     wanted = [tp for tp, part in parts.items() if part.size > 0 or part == available[tp]]
     located = look_up_together(locate_part, wanted, are_local=is_local)
+    for tp, range in located.items():
+        _check_start(logs[tp], range, fail=options.fail_on_data_loss)
     if options.fail_on_data_loss:
         _check_no_holes(located.values())
     return list(requested), located
@@ -184,6 +187,21 @@ def _within(r: OffsetRange, first: int | None, last: int | None) -> OffsetRange:
     start = r.start if first is None else max(r.start, first)
     end = r.end if last is None else min(r.end, last + 1)
     return OffsetRange(*r.topic_partition, start, max(start, end))
+
+
+def _check_start(log: ReadableLog, range: LogRange, *, fail: bool) -> None:
+    """Raise DataLossError, or log a warning, if the first records of a range are missing."""
+    missing = missing_start(log.state, range)
+    if missing is None:
+        return
+    if fail:
+        raise DataLossError(
+            f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: {missing}; copy the log again, or set "
+            "failOnDataLoss=false to read the other records",
+            path=range.path,
+            offset=range.start_offset,
+        )
+    logger.warning("%s: %s; the others are read, because failOnDataLoss=false", range.path, missing)
 
 
 def _check_no_holes(ranges: Iterable[LogRange]) -> None:

@@ -29,6 +29,7 @@ from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
 from native_log.errors import OffsetOutOfRangeError
+from native_log.log.outdated_segment import missing_start
 from native_log.sizes import format_count
 from native_log.system import current_ms
 
@@ -269,7 +270,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log, part = self._logs.logs[tp].log, parts[tp]
             return log.range(part.start, part.end, isolation_level=read.isolation_level)
 
-        return self._logs.find_together(locate, parts)
+        located = self._logs.find_together(locate, parts)
+        for tp, range in located.items():
+            missing = missing_start(self._logs.logs[tp].log.state, range)
+            if missing is not None:
+                self._report_loss(f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: {range.path}: {missing}")
+        return located
 
     def _limit(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Apply the limits of the options to the end offsets of a trigger."""

@@ -14,11 +14,12 @@ import pytest
 
 from native_log import LogDir, watch
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
-from native_log.errors import CorruptRecordError, LogTruncatedError, OffsetOutOfRangeError
+from native_log.errors import CorruptRecordError, LogTruncatedError, LostOffsetsError, OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live import live_log
+from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.files import file_name
-from tests.builders.batches import ABORT, TRANSACTIONAL, batch, marker
+from tests.builders.batches import ABORT, T0, TRANSACTIONAL, batch, marker
 from tests.builders.logs import write_log
 from tests.contents import offsets
 
@@ -182,9 +183,20 @@ class TestLostRecords:
         directory.rename(directory.parent / "deleted")
         write_log(directory, {0: [batch(0)]})
 
+    def copy_in_part(self, directory: Path) -> None:
+        """Copy the index of the complete segment, and the segment after it, but not yet the segment."""
+        (directory / file_name(0, "timeindex")).write_bytes(TIME_ENTRY.pack(T0 + 8, 8))
+        append(directory, 9, batch(9))
+
     @pytest.mark.parametrize(
         ("change", "error", "says", "then"),
         [
+            (
+                copy_in_part,
+                LostOffsetsError,
+                "00000000000000000000.log ends before offset 6, but its time index says that it had offset 8",
+                [9, 10, 11],
+            ),
             (
                 delete,
                 OffsetOutOfRangeError,

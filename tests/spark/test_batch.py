@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,15 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
-from kafkalog_spark.errors import OptionError
+from kafkalog_spark.errors import DataLossError, OptionError
 from kafkalog_spark.read.tasks import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
+from native_log.segment.entries import TIME_ENTRY
+from native_log.segment.files import file_name
+from tests.builders.batches import T0, batch
 from tests.builders.golden import GOLDEN, golden_partitions
+from tests.builders.logs import write_log
 from tests.effort import examples
 
 from .parity import DATA
@@ -274,6 +278,19 @@ def test_a_planned_partition_was_removed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "orders-0")
     with pytest.raises((FileNotFoundError, KafkaLogError), match="orders-0"):
         [list(reader.read(partition)) for partition in partitions]
+
+
+def test_a_copy_that_is_still_being_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The next read of an incremental job: its starting offset is where the log ended before."""
+    directory = tmp_path / "t-0"
+    write_log(directory, {0: [batch(0)], 6: [batch(6)]})
+    options = {"path": str(tmp_path), "startingOffsets": '{"t":{"0":3}}'}
+    assert list(chain(*tasks(**options))) == [("t", 0, 6), ("t", 0, 7), ("t", 0, 8)]
+    (directory / file_name(0, "timeindex")).write_bytes(TIME_ENTRY.pack(T0 + 5, 5))
+    with pytest.raises(DataLossError, match="ends before offset 3, but its time index says"):
+        tasks(**options)
+    assert len(list(chain(*tasks(**options, failOnDataLoss="false")))) == 3
+    assert "ends before offset 3" in caplog.text
 
 
 def test_a_planned_segment_was_removed(tmp_path: Path) -> None:

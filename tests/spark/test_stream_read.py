@@ -322,6 +322,24 @@ class TestLostData:
             ]
             assert "COULD_NOT_READ_OFFSET_RANGE" in caplog.text
 
+    def test_copy_that_is_still_being_made(
+        self, logs: Logs, query: StreamQuery, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A new segment is there before the last version of the one before it."""
+        logs.append(10, leader_epoch=3)
+        assert drain(query)["t", 0][-1] == 69
+        last = logs.log().segments[-1]
+        assert last.base_offset == 60
+        outdated = last.path.read_bytes()
+        for _ in range(3):
+            logs.append(10, leader_epoch=3)
+        complete = last.path.read_bytes()
+        last.path.write_bytes(outdated)
+        rows = {("t", 0): list(range(80, 100))}
+        self.check(query, "ends before offset 70, but its time index", rows, restart=False, caplog=caplog)
+        last.path.write_bytes(complete)
+        assert drain(StreamQuery(query.checkpoint, **self.options)) == {("t", 0): list(range(70, 100))}
+
     def test_deleted_partition(
         self, logs: Logs, query: StreamQuery, caplog: pytest.LogCaptureFixture
     ) -> None:

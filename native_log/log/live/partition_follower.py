@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from native_log.errors import KafkaLogError, LogTruncatedError, OffsetOutOfRangeError
+from native_log.errors import KafkaLogError, LogTruncatedError, LostOffsetsError, OffsetOutOfRangeError
+from native_log.log.outdated_segment import missing_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,6 +89,7 @@ class PartitionFollower:
 
         Raises:
             OffsetOutOfRangeError: records were deleted before they were read (with `fail_on_data_loss`).
+            LostOffsetsError: records are missing, as in a copy that is still being made (likewise).
             FileNotFoundError, LogTruncatedError: see ReadableLog.range.
         """
         start = self.log.log.local_log_start_offset
@@ -102,6 +104,9 @@ class PartitionFollower:
         if self.position >= end:
             return None
         taken = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
+        missing = missing_start(self.log.log.state, taken)
+        if missing is not None:
+            self._lose(LostOffsetsError, missing, taken.slices[0].first_offset if taken.slices else end)
         self.position = end
         return taken
 
