@@ -39,8 +39,8 @@ class LogIdentity:
         topic_id: the id of the topic, which is another one if it is deleted and created again; None: unknown.
         offset: the offset after the last record that was read.
         leader_epoch: the leader epoch of that record; None: unknown.
-        position: the offset at which the stream continues. It is above `offset` if the log ended there
-            already when it was read.
+        position: the offset at which the stream continues. It is above `offset` if the log was shorter than
+            planned when it was read.
     """
 
     topic_id: str | None
@@ -59,8 +59,8 @@ class PlannedBatch:
 
     Attributes:
         starts, ends: its offsets.
-        before: the identities of the logs as the micro-batch before it was read.
-        after: the identities of the logs as this one is read.
+        before: what was read before it.
+        after: what is read with it.
     """
 
     starts: Offsets

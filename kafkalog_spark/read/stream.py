@@ -75,13 +75,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tasks = TaskReader.of(options.read, schema)
         self._secrets = options.read.storage_options.carried()
         self._batch: tuple[Offsets, Offsets] | None = None  # start and end of the last micro-batch
-        self._read_before: Identities = {}  # as that micro-batch began
+        self._planned: set[TopicPartition] = set()  # the partitions that it reads
+        self._read_before: Identities = {}  # what was read before it
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._last_trigger_ms = 0
         self._is_begun = False
         self._reported: set[Replacement] = set()
-        self._to_forget: set[TopicPartition] = set()
 
     # What Spark calls on the driver. Offsets are JSON: see stream_offsets.
 
@@ -225,7 +225,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         requested = micro_batch_ranges(starts | firsts, ends, available, self._report_loss)
         splits = plan_tasks(self._options.read, requested, self._locate(requested, available))
         logs.record(changed, available)
-        self._to_forget = set(changed)
+        self._planned = set(changed)
         return splits
 
     def _check_replacements(self, starts: Offsets) -> None:
@@ -242,9 +242,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _forget_what_was_read_again(self) -> None:
-        self._logs.forget_read(self._to_forget)
-        self._reported = {known for known in self._reported if known.partition not in self._to_forget}
-        self._to_forget = set()
+        self._logs.forget_read(self._planned)
+        self._reported = {known for known in self._reported if known.partition not in self._planned}
+        self._planned = set()
 
     def _locate(
         self, requested: Iterable[OffsetRange], available: Mapping[TopicPartition, OffsetRange]

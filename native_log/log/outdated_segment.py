@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def missing_start(log: LogState, range: SlicedRange) -> str | None:
-    """Say why the records at the start of a range are missing; None: nothing shows that they are.
+    """Return why the records at the start of a range are missing; None if nothing shows that they are.
 
     A segment may end before the next one begins, because compaction removed records. But when a broker has
     completed a segment, its time index names one of the last offsets (Kafka:

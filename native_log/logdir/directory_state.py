@@ -122,6 +122,11 @@ class DirectoryState:
             remote_start_offset=self.remote_starts.start_offset(directory) if start is None else None,
         )
 
+    @property
+    def has_interrupted_write(self) -> bool:
+        """Whether a write was interrupted during its commit. A writer that still runs holds the lock."""
+        return self.unfinished is not None and self.lock_holder is None
+
     def unfinished_offset(self, directory: PartitionDir) -> int | None:
         """Return the offset from which on an unfinished write appends to the log; None: it does not."""
         return None if self.unfinished is None else self.unfinished.log_end_offset(directory.path.name)

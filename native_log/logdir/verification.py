@@ -164,7 +164,7 @@ def verify_log_dirs(
 
 def _interrupted_writes(directories: Iterable[DirectoryState]) -> Iterator[Problem]:
     for directory in directories:
-        if directory.unfinished is not None and directory.lock_holder is None:
+        if directory.has_interrupted_write:
             yield Problem(
                 "unfinished-write",
                 str(directory.path / WRITE_INTENT),

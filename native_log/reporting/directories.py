@@ -21,7 +21,7 @@ def describe_directory(state: DirectoryState) -> DirectoryFigures:
         None if properties is None else properties.node_id,
         state.clean_shutdown,
         state.lock_holder,
-        state.unfinished is not None,
+        state.has_interrupted_write,
         _set_aside(str(state.path)),
     )
 

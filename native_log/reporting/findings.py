@@ -192,7 +192,7 @@ def _unclean_shutdowns(figures: ReportFigures) -> Iterator[Finding]:
 
 def _unfinished_writes(figures: ReportFigures) -> Iterator[Finding]:
     unfinished = [directory for directory in figures.directories if directory.has_unfinished_write]
-    if unfinished:
+    if unfinished and figures.problems is None:  # otherwise it is one of the problems
         yield _finding(
             "warning",
             f"{_directories_text(len(unfinished))} with an unfinished write",

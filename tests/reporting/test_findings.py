@@ -121,6 +121,14 @@ def test_a_broker_that_runs_is_not_an_unclean_shutdown() -> None:
     assert only_finding(report(directories=(running,))).title == "1 log directory in use"
 
 
+def test_an_unfinished_write_is_reported_once() -> None:
+    """It is one of the problems if the logs were verified."""
+    interrupted = replace(DIRECTORY, has_unfinished_write=True)
+    problem = ProblemKind("unfinished-write", 1, ("x",))
+    finding = only_finding(report(directories=(interrupted,), problems=(problem,)))
+    assert finding.title == "1 problem of kind unfinished-write"
+
+
 def test_a_copy_of_partitions_has_no_shutdown() -> None:
     copy = replace(DIRECTORY, clean_shutdown=False, node_id=None, cluster_id=None)
     assert decide_findings(report(directories=(copy,))) == []
