@@ -46,6 +46,7 @@ INNER_LAYERS = {
         *("reference", "control", "kernel", "kernel_writing"),
     ),
     "log": (
+        "changing_files",
         *("offset_span", "log_files", "tail", "problems", "epoch_check", "ordinary_listing", "listing"),
         *("location_cache", "slices", "log_state", "missing_segments", "sliced_range", "producers"),
         "outdated_segment",

@@ -28,7 +28,7 @@ from kafkalog_spark.read.stream_offsets import from_json, to_json
 from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
-from native_log.errors import OffsetOutOfRangeError
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.outdated_segment import missing_start
 from native_log.sizes import format_count
 from native_log.system import current_ms
@@ -144,7 +144,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read_before = dict(self._logs.identities)
         try:
             splits = self._plan(starts, ends)
-        except (FileNotFoundError, OffsetOutOfRangeError):  # segments were removed since the last refresh
+        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
+            # Segments were replaced or removed since the last refresh.
             self._refresh()
             splits = self._plan(starts, ends)
         if self._state.is_kept:

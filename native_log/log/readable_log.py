@@ -11,6 +11,7 @@ import pyarrow as pa
 from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
 from native_log.lazy import lazy_property
+from native_log.log.changing_files import retry_changed
 from native_log.log.missing_segments import MissingSegment, describe_all, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
@@ -407,7 +408,7 @@ class ReadableLog:
         try:
             return work(self.state)
         except (FileNotFoundError, LogTruncatedError):
-            return work(self.state.source.open())
+            return retry_changed(lambda: work(self.state.source.open()))
 
 
 def report_missing_end(state: LogState) -> None:

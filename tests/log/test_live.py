@@ -8,12 +8,13 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.sources.directory import DirectorySource
 from native_log.segment.files import file_name
 from tests.builders.batches import batch
 from tests.builders.golden import GoldenPartition, golden, open_golden
@@ -22,6 +23,8 @@ from tests.contents import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from native_log.log.slices import Relocated
 
 
 def test_growing_and_rolling(tmp_path: Path) -> None:
@@ -133,6 +136,24 @@ def test_swap_renamed_under_the_reader(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path)
     step = Step(log)
     (tmp_path / file_name(6, "log", "swap")).rename(tmp_path / file_name(6, "log"))
+    assert step.rest() == list(range(24))
+
+
+def test_renamed_again_after_records_were_located_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step(write_segments(tmp_path))
+    log, swap = tmp_path / file_name(6, "log"), tmp_path / file_name(6, "log", "swap")
+    locate_again = DirectorySource.locate_again
+
+    def locate_and_rename(source: DirectorySource, *arguments: Any) -> Relocated:
+        relocated = locate_again(source, *arguments)
+        if swap.exists():
+            swap.rename(log)
+        return relocated
+
+    log.rename(swap)
+    monkeypatch.setattr(DirectorySource, "locate_again", locate_and_rename)
     assert step.rest() == list(range(24))
 
 

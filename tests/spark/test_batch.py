@@ -27,6 +27,7 @@ from kafkalog_spark.errors import DataLossError, OptionError
 from kafkalog_spark.read.tasks import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
+from native_log.log import LogRange
 from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.files import file_name
 from tests.builders.batches import T0, batch
@@ -291,6 +292,24 @@ def test_a_copy_that_is_still_being_made(tmp_path: Path, caplog: pytest.LogCaptu
         tasks(**options)
     assert len(list(chain(*tasks(**options, failOnDataLoss="false")))) == 3
     assert "ends before offset 3" in caplog.text
+
+
+def test_a_segment_is_replaced_while_the_read_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path / "t-0", {0: [batch(first) for first in range(0, 27, 3)], 27: [batch(27)]})
+    compacted = tmp_path / "compacted"
+    compacted.write_bytes(batch(0) + batch(12) + batch(24))
+    split = LogRange.split
+
+    def compact_and_split(log_range: LogRange, max_bytes: int) -> list[LogRange]:
+        if compacted.exists():
+            compacted.replace(tmp_path / "t-0" / file_name(0, "log"))
+        return split(log_range, max_bytes)
+
+    monkeypatch.setattr(LogRange, "split", compact_and_split)
+    read = tasks(path=str(tmp_path), startingOffsets='{"t":{"0":0}}', maxBytesPerPartition="200")
+    assert [offset for *_, offset in chain(*read)] == [0, 1, 2, 12, 13, 14, *range(24, 30)]
 
 
 def test_a_planned_segment_was_removed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_topic_id
 from native_log.errors import LogTruncatedError
+from native_log.log.changing_files import ATTEMPTS
 from native_log.log.listing import LogListing, list_log
 from native_log.log.live.divergence import diverged
 from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.storage import FileEntry, FileVersion, Folder, ListedFile
 
-_ATTEMPTS = 5
 _EMPTY = LogListing((), ())
 
 
@@ -128,14 +128,14 @@ class LiveFiles:
             FileNotFoundError: the directory was removed or renamed.
             PermissionError, OSError, KafkaLogError: as when a log is opened.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 return self._read(clean_shutdown)
             except (FileNotFoundError, LogTruncatedError):
                 # A file was removed or truncated after it was listed.
                 self._versions.directory, self._listed = None, {}
                 self._folder.list()
-                if attempt == _ATTEMPTS - 1:
+                if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError, LostOffsetsError
+from native_log.log.changing_files import ATTEMPTS, retry_changed
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
@@ -110,7 +111,7 @@ class Reader:
             self._damage_log.finish()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        relocated_at: int | None = None
+        failed_at, failures = -1, 0
         for lost in self._range.source.lost(self._range.span):
             self._report_lost(lost)
         while True:
@@ -127,9 +128,10 @@ class Reader:
                             yield selected
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
-                if relocated_at == self.next_offset:
+                failures = failures + 1 if failed_at == self.next_offset else 1
+                if failures == ATTEMPTS:
                     raise
-                relocated_at = self.next_offset
+                failed_at = self.next_offset
                 self._slices = self._locate_again(error)
 
     def _report_lost(self, lost: OffsetSpan) -> None:
@@ -243,7 +245,8 @@ class Reader:
         start = max(self.next_offset, range.start_offset)
         read = (*range.earlier, *(each.segment.id for each in range.slices))
         span = OffsetSpan(start, max(start, range.end_offset))
-        again = range.source.locate_again(Located(self._slices, read), span, error)
+        located = Located(self._slices, read)
+        again = retry_changed(lambda: range.source.locate_again(located, span, error))
         if again.loss is not None:
             if self._options.fail_on_data_loss:
                 raise again.loss from error
