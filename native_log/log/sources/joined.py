@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.log_state import LogState
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.split import split_by_offsets
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+    from native_log.errors import LogTruncatedError
     from native_log.log.log_state import LogSource
     from native_log.log.slices import SegmentSlice
     from native_log.log.sources.log_part import LogPart
@@ -232,20 +232,6 @@ class JoinedSource:
                     min_offset=start,
                     max_offset=part.span.end_offset,
                 )
-                for each in _locate(state, OffsetSpan(start, end)).slices
+                for each in state.locate(OffsetSpan(start, end)).slices
             )
         return tuple(slices)
-
-
-def _locate(place: LogState, span: OffsetSpan) -> Located:
-    """Return the slices with the records of `span`. Raises LogTruncatedError if some were removed."""
-    try:
-        return place.locate(span)
-    except OffsetOutOfRangeError as error:
-        raise LogTruncatedError(
-            f"expected offsets {span.start_offset} to {span.end_offset - 1}, as when the copies were joined, "
-            f"found {place.local_log_start_offset} to {place.log_end_offset - 1}: records were removed "
-            "meanwhile; plan the read again",
-            path=place.path,
-            offset=span.start_offset,
-        ) from error

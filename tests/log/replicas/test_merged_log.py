@@ -342,15 +342,6 @@ def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> 
     assert rows(PartitionLog(located.source.open()).read()) == rows_of(whole)
 
 
-def test_records_that_were_removed_since_the_plan_are_an_error(tmp_path: Path) -> None:
-    directories = [write_copy(tmp_path / name, batches(0, 20), rolls=[15]) for name in "ab"]
-    located = merged(tmp_path / "a", tmp_path / "b").range()
-    for directory in directories:
-        (directory / file_name(0, "log")).unlink()
-    with pytest.raises(LogTruncatedError, match=r"expected offsets 0 to 59.* plan the read again"):
-        located.source.open()
-
-
 def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path) -> None:
     directories = [write_copy(tmp_path / name, batches(0, 20)) for name in "ab"]
     located = merged(tmp_path / "a", tmp_path / "b").range()
