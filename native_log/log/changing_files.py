@@ -1,4 +1,4 @@
-"""Read files that a broker may replace or remove meanwhile."""
+"""Repeat work that fails because a broker has replaced or removed a file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ATTEMPTS = 5
-"""How often work is tried that fails because a file has changed."""
+"""How often such work is tried."""
 
 
 def retry_changed(work: Callable[[], Result]) -> Result:
-    """Return the result of `work`, which is called again if a file was replaced or removed meanwhile.
+    """Return the result of `work`. Call it again if a file was replaced or removed meanwhile.
 
-    The cleaner of a broker replaces files one after the other, so that this may happen more than once.
+    A broker's cleaner replaces files one by one, so this may happen several times.
 
-    Raises FileNotFoundError, LogTruncatedError: `work` fails each time.
+    Raises FileNotFoundError or LogTruncatedError if `work` fails each time.
     """
     for _ in range(ATTEMPTS - 1):
         with suppress(FileNotFoundError, LogTruncatedError):

@@ -124,11 +124,11 @@ class DirectoryState:
 
     @property
     def has_interrupted_write(self) -> bool:
-        """Whether a write was interrupted during its commit. A writer that still runs holds the lock."""
+        """Whether a write was interrupted during its commit. A running writer holds the lock."""
         return self.unfinished is not None and self.lock_holder is None
 
     def unfinished_offset(self, directory: PartitionDir) -> int | None:
-        """Return the offset from which on an unfinished write appends to the log; None: it does not."""
+        """Return the offset at which an unfinished write appends to the log; None if it does not."""
         return None if self.unfinished is None else self.unfinished.log_end_offset(directory.path.name)
 
     def is_uncommitted(self, directory: PartitionDir) -> bool:

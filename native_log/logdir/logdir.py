@@ -620,7 +620,7 @@ class LogDir(InternalTables):
         yield from root_problems(self._directories, self._catalog.found)
 
     def unfinished_offset(self, directory: PartitionDir) -> int | None:
-        """Return the offset from which on an unfinished write appends to the log; None: it does not."""
+        """Return the offset at which an unfinished write appends to the log; None if it does not."""
         return self._directories[directory.path.parent].unfinished_offset(directory)
 
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:

@@ -96,7 +96,7 @@ def verify(
     producer state snapshots, checkpoint files, topic ids, and the owners of files. Offsets that no batch has
     are a problem if the topic is not compacted; if its policy is unknown, one warning names the logs that
     lack some. After damage, the check continues with the next valid batch. While a broker has the directory
-    open, the ends of its logs are not checked. What an unfinished write appends is not checked either.
+    open, the ends of its logs are not checked. What an unfinished write has appended is not checked.
 
     Args:
         path: a log directory or a partition directory, or several.

@@ -35,7 +35,7 @@ class DirectoryFigures:
 
     Attributes:
         lock_holder: the pid of the process that uses the directory; 0: unknown; None: no process uses it.
-        has_unfinished_write: whether a commit of a Spark job was interrupted.
+        has_interrupted_write: whether a commit of a Spark job was interrupted.
         set_aside: number and size of the directories of other kinds (`delete`, `stray`, `future`), by kind.
     """
 
@@ -44,7 +44,7 @@ class DirectoryFigures:
     node_id: int | None
     clean_shutdown: bool
     lock_holder: int | None
-    has_unfinished_write: bool
+    has_interrupted_write: bool
     set_aside: Mapping[str, tuple[int, int]]
 
 

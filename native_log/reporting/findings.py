@@ -191,7 +191,7 @@ def _unclean_shutdowns(figures: ReportFigures) -> Iterator[Finding]:
 
 
 def _unfinished_writes(figures: ReportFigures) -> Iterator[Finding]:
-    unfinished = [directory for directory in figures.directories if directory.has_unfinished_write]
+    unfinished = [directory for directory in figures.directories if directory.has_interrupted_write]
     if unfinished and figures.problems is None:  # otherwise it is one of the problems
         yield _finding(
             "warning",

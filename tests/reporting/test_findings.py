@@ -52,7 +52,7 @@ def test_nothing_is_wrong() -> None:
             "1 log directory not shut down cleanly",
         ),
         (
-            report(directories=(replace(DIRECTORY, has_unfinished_write=True),)),
+            report(directories=(replace(DIRECTORY, has_interrupted_write=True),)),
             "warning",
             "1 log directory with an unfinished write",
         ),
@@ -123,7 +123,7 @@ def test_a_broker_that_runs_is_not_an_unclean_shutdown() -> None:
 
 def test_an_unfinished_write_is_reported_once() -> None:
     """It is one of the problems if the logs were verified."""
-    interrupted = replace(DIRECTORY, has_unfinished_write=True)
+    interrupted = replace(DIRECTORY, has_interrupted_write=True)
     problem = ProblemKind("unfinished-write", 1, ("x",))
     finding = only_finding(report(directories=(interrupted,), problems=(problem,)))
     assert finding.title == "1 problem of kind unfinished-write"

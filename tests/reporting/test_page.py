@@ -98,7 +98,7 @@ def everything(name: str) -> ReportFigures:
         *small,
         directories=(
             replace(DIRECTORY, path=name, cluster_id=name, set_aside={name: (1, 1)}, clean_shutdown=False),
-            replace(DIRECTORY, path=name, cluster_id=f"{name}2", lock_holder=1, has_unfinished_write=True),
+            replace(DIRECTORY, path=name, cluster_id=f"{name}2", lock_holder=1, has_interrupted_write=True),
         ),
         failures=(Failure(name, name),),
         coordinators=CoordinatorFigures(

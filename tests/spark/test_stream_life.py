@@ -1,4 +1,4 @@
-"""A stream reads each record once, whatever happens to the logs and to the query."""
+"""A stream reads every record exactly once, even if logs are truncated or replaced, or the query crashes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ VALUES = StructType(
 )
 CONFIG = {"segment.bytes": 300}
 _TRIGGERS = 1000
-"""More than a query needs to read all records."""
+"""More triggers than a query needs to read all records."""
 
 
 @dataclass
 class Partition:
-    """The log of a partition: the values of its batches with their leader epochs, and where it starts."""
+    """The expected log of a partition: (leader epoch, values) of each batch, its start and current epoch."""
 
     batches: list[tuple[int, list[bytes]]] = field(default_factory=list)
     start: int = 0
@@ -48,7 +48,7 @@ class Partition:
 
 
 class StreamLife(RuleBasedStateMachine):
-    """Logs grow, lose records and get others, and topics are created again. The query runs and crashes."""
+    """Random changes to the logs, and crashes of the query that reads them."""
 
     @initialize(
         limits=st.sampled_from([{}, {"maxOffsetsPerTrigger": "3"}, {"maxBytesPerTrigger": "500"}]),
@@ -134,7 +134,7 @@ class StreamLife(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 5), cut=st.integers(1, 3))
     def replace_last_batches(self, index: int, cut: int) -> None:
-        """A replica that lacks the last batches becomes the leader, and gets others."""
+        """A replica without the last batches becomes the leader and receives new ones."""
         key = self.choose(index)
         partition = self.model[key]
         left = partition.batches[:-cut]
@@ -170,7 +170,7 @@ class StreamLife(RuleBasedStateMachine):
 
     @rule(lost=st.sampled_from(["nothing", "plan", "rows"]))
     def restart(self, lost: str) -> None:
-        """Stop the query between two micro-batches, before it plans one, or before it commits one."""
+        """Stop the query between micro-batches, before it plans one, or before it commits one."""
         if lost == "plan":
             self.query.log_offsets()
         elif lost == "rows":

@@ -325,7 +325,7 @@ class TestLostData:
     def test_copy_that_is_still_being_made(
         self, logs: Logs, query: StreamQuery, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A new segment is there before the last version of the one before it."""
+        """A new segment arrives before the final version of the previous one."""
         logs.append(10, leader_epoch=3)
         assert drain(query)["t", 0][-1] == 69
         last = logs.log().segments[-1]

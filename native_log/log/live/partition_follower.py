@@ -89,7 +89,7 @@ class PartitionFollower:
 
         Raises:
             OffsetOutOfRangeError: records were deleted before they were read (with `fail_on_data_loss`).
-            LostOffsetsError: records are missing, as in a copy that is still being made (likewise).
+            LostOffsetsError: records are missing, as in an incomplete copy (with `fail_on_data_loss`).
             FileNotFoundError, LogTruncatedError: see ReadableLog.range.
         """
         start = self.log.log.local_log_start_offset
