@@ -8,7 +8,7 @@ given time zone unless it names one. What cannot be expressed is a FilterError.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +195,7 @@ class _Translator:
 
     def _like(self, node: exp.Expr, *, negated: bool) -> pc.Expression:
         pattern = node.args["expression"]
-        if type(pattern).__name__ != "Literal" or not pattern.is_string or re.search(r"[_\\]", pattern.this):
+        if not _is_text(pattern) or re.search(r"[_\\]", pattern.this):
             raise _rejected(node, "a filter has LIKE with % only, neither _ nor escapes")
         return self._matches(self._known_field(node.this, pa.binary(), pa.string()), pattern.this, negated)
 
@@ -254,11 +254,14 @@ class _Translator:
         if kind == "Null":
             return None
         if pa.types.is_timestamp(field.type):
-            return pa.scalar(self._time(node), field.type)
+            try:
+                return pa.scalar(self._time(node), field.type)
+            except OverflowError:
+                raise _rejected(node, "expected a time in the years 1 to 9999") from None
         if pa.types.is_integer(field.type):
             return self._integer(node)
         if field.type in (pa.binary(), pa.string()):
-            if kind == "Literal" and node.is_string:
+            if _is_text(node):
                 return pa.scalar(_encoded(node.this, field), field.type)
             if kind == "HexString" and field.type == pa.binary():
                 digits = node.this.zfill(len(node.this) + len(node.this) % 2)
@@ -282,17 +285,21 @@ class _Translator:
         kind = type(node).__name__
         if kind == "Paren":
             return self._time(node.this)
-        if kind == "Literal" and node.is_string:
+        if _is_text(node):
             return parse_time(node.this, self._zone)
         if kind in ("Cast", "TryCast") and _target(node) in ("TIMESTAMP", "DATE"):
-            time = self._time(node.this)
-            return _midnight(time) if _target(node) == "DATE" else time
+            return self._date(node.this) if _target(node) == "DATE" else self._time(node.this)
         if kind in ("CurrentTimestamp", "CurrentDate"):
             return self._now if kind == "CurrentTimestamp" else _midnight(self._now)
         if kind in ("Add", "Sub") and type(node.args["expression"]).__name__ == "Interval":
             span = self._interval(node.args["expression"])
-            return self._time(node.this) + (span if kind == "Add" else -span)
+            return _later(self._time(node.this), span if kind == "Add" else -span, self._zone)
         raise _rejected(node, "expected a time such as '2026-11-01 12:00:00'")
+
+    def _date(self, node: exp.Expr) -> datetime:
+        """Return midnight in the given time zone. Spark reads only the date of a string, not its zone."""
+        time = self._time(node)
+        return _midnight((time if _is_text(node) else time.astimezone(self._zone)).replace(tzinfo=self._zone))
 
     def _interval(self, node: exp.Expr) -> timedelta:
         unit = str(node.args.get("unit") or "").lower().rstrip("s") + "s"
@@ -307,6 +314,21 @@ class _Translator:
 def _target(node: exp.Expr) -> str:
     """Return the type to which a value is cast, by its name in Spark."""
     return str(node.args["to"].sql(dialect="spark")).upper()
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return type(node).__name__ == "Literal" and bool(node.is_string)
+
+
+def _later(time: datetime, span: timedelta, zone: tzinfo) -> datetime:
+    """Add whole days by the calendar and the rest as elapsed time, as Spark does where clocks change."""
+    local = time.astimezone(UTC).astimezone(zone)
+    days = timedelta(days=int(span / timedelta(days=1)))
+    moved = local + days
+    second = moved.replace(fold=1)
+    if second.astimezone(UTC) > moved.astimezone(UTC) and second.utcoffset() == local.utcoffset():
+        moved = second  # of two equal local times, the one with the same offset
+    return moved.astimezone(UTC) + (span - days)
 
 
 def _midnight(time: datetime) -> datetime:

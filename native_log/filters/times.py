@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from native_log.filters.errors import FilterError
+
+_TIME = re.compile(
+    r"(?P<year>\d{4})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
+    r"(?:[T ](?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})"
+    r"(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?\s*(?P<zone>[A-Za-z+-]\S*)?)?)?)?)?)?",
+    re.ASCII,
+)
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d\d?)(?:(?::|(?<=\d\d))(?P<minutes>\d\d)(?::?(?P<seconds>\d\d))?)?",
+    re.ASCII,
+)
+_LARGEST_OFFSET = timedelta(hours=18)
 
 
 def parse_time(text: str, zone: tzinfo) -> datetime:
@@ -14,28 +26,35 @@ def parse_time(text: str, zone: tzinfo) -> datetime:
 
     A local time that occurs twice means the first occurrence; one that does not exist is moved forward.
     """
-    complete = text.strip()
-    if re.fullmatch(r"\d{4}(-\d{1,2}){0,2}", complete):
-        year, month, day = (*map(int, complete.split("-")), 1, 1)[:3]
-        complete = f"{year:04}-{month:02}-{day:02}"
-    named = re.fullmatch(r"(.*\d)\s*([A-Za-z]+(?:/[A-Za-z_+-]+)*)", complete)
-    if named is not None and named[2] != "Z":
-        complete, zone = named[1], parse_zone(named[2])
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise _malformed(text)
+    year, month, day = int(found["year"]), int(found["month"] or 1), int(found["day"] or 1)
+    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+    microsecond = int((found["fraction"] or "").ljust(6, "0")[:6])
+    if found["zone"] is not None:
+        zone = parse_zone(found["zone"])
     try:
-        time = datetime.fromisoformat(complete)
+        return datetime(year, month, day, hour, minute, second, microsecond, tzinfo=zone)
     except ValueError:
-        raise FilterError(f"expected a time such as '2026-11-01 12:00:00', found {text!r}") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=zone)
+        raise _malformed(text) from None
+
+
+def _malformed(text: str) -> FilterError:
+    return FilterError(
+        f"expected a time such as '2026-11-01 12:00:00' or '2026-11-01T12:00:00Z', found {text!r}"
+    )
 
 
 def parse_zone(name: str) -> tzinfo:
     """Return a time zone: Europe/Rome, UTC, +02:00. Raises FilterError."""
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        hours, minutes, seconds = (int(offset[part] or 0) for part in ("hours", "minutes", "seconds"))
+        distance = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if max(minutes, seconds) < 60 and distance <= _LARGEST_OFFSET:
+            return timezone(distance if offset["sign"] == "+" else -distance)
     try:
-        return ZoneInfo(name)
+        return ZoneInfo("UTC" if name == "Z" else name)
     except (ZoneInfoNotFoundError, ValueError):
-        offset = re.fullmatch(r"(?:UTC|GMT)?([+-]\d{2}:\d{2})", name)
-        if offset is not None:
-            zone = datetime.fromisoformat(f"2000-01-01T00:00:00{offset[1]}").tzinfo
-            assert zone is not None
-            return zone
         raise FilterError(f"expected a time zone such as Europe/Rome, found {name!r}") from None
