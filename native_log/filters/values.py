@@ -52,7 +52,7 @@ def is_in(field: pa.Field, values: Sequence[pa.Scalar]) -> pc.Expression:
     if field.type == pa.int32():
         values = [value for value in values if -(2**31) <= value.as_py() < 2**31]
     for start in range(0, len(values), MOST_VALUES):
-        some = [value.as_py() for value in values[start : start + MOST_VALUES]]
-        part = pc.field(field.name).isin(pa.array(some, field.type))
+        some = pa.array(values[start : start + MOST_VALUES]).cast(field.type)
+        part = pc.field(field.name).isin(some)
         found = part if start == 0 else found | part
     return found

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.filters import FilterError, RecordFilter, to_filter
+from native_log.filters.record_filter import ROWS
 from native_log.filters.sql import parse_filter
 from native_log.filters.times import parse_time
 from tests.effort import examples
@@ -79,6 +80,12 @@ def test_bounds_of_times_are_whole_milliseconds() -> None:
         start_ms + 999,
     )
     assert filter.is_exact
+
+
+def test_times_that_python_cannot_convert_to_utc() -> None:
+    table = pa.record_batch({"timestamp": pa.array([START], ROWS.field("timestamp").type)})
+    for text in ("timestamp IN ('0001-01-01', '2026-11-01 05:30:00')", "timestamp > '0001-01-01'"):
+        assert parse_filter(text, time_zone="Asia/Kolkata").apply(table).equals(table)
 
 
 @pytest.mark.parametrize("count", [1, 49, 51, 120])
