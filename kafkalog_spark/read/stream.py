@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
@@ -34,7 +34,7 @@ from native_log.sizes import format_count
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
@@ -60,6 +60,8 @@ else:
 
 
 logger = logging.getLogger("kafkalog")
+
+Result = TypeVar("Result")
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -142,12 +144,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._batch != (starts, ends):  # Spark may plan a micro-batch several times
             self._batch = starts, ends
             self._read_before = dict(self._logs.identities)
-        try:
-            splits = self._plan(starts, ends)
-        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
-            # Segments were replaced or removed since the last refresh.
-            self._refresh()
-            splits = self._plan(starts, ends)
+        splits = self._retry(partial(self._plan, starts, ends))
         if self._state.is_kept:
             read = self._logs.identities
             self._state.save_planned_batch(PlannedBatch(starts, ends, self._read_before, read))
@@ -288,15 +285,26 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.max_offsets is not None:
             ends = limit_offsets(firsts, ends, options.max_offsets)
         if options.max_bytes is not None:
-            starts = {
-                tp: max(firsts[tp], log.log.local_log_start_offset) for tp, log in logs.items() if tp in ends
-            }
-            ranges = self._logs.find_together(
-                lambda tp: logs[tp].log.range(starts[tp], ends[tp]),
-                (tp for tp, end in ends.items() if tp in starts and starts[tp] < end),
-            )
+            ranges = self._retry(partial(self._ranges, firsts, ends))
             ends = ends | limit_bytes(ranges, options.max_bytes, are_local=self._logs.are_local)
         return ends
+
+    def _ranges(self, firsts: Offsets, ends: Offsets) -> dict[TopicPartition, LogRange]:
+        """Return where the records are that can still be read, of partitions that have some."""
+        logs = {tp: live.log for tp, live in self._logs.logs.items() if tp in ends}
+        starts = {tp: max(firsts[tp], log.local_log_start_offset) for tp, log in logs.items() if tp in firsts}
+        return self._logs.find_together(
+            lambda tp: logs[tp].range(starts[tp], ends[tp]),
+            (tp for tp, start in starts.items() if start < ends[tp]),
+        )
+
+    def _retry(self, work: Callable[[], Result]) -> Result:
+        """Call `work`, and again if segments were replaced or removed since the last refresh."""
+        try:
+            return work()
+        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
+            self._refresh()
+            return work()
 
     def _report_limit(self, left: Mapping[TopicPartition, int]) -> None:
         """Warn that a query with Trigger.AvailableNow leaves offsets, on Spark 4.0 and 4.1."""

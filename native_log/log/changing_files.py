@@ -12,18 +12,23 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+CHANGED = (FileNotFoundError, LogTruncatedError)
+"""What reading raises if a file was replaced or removed."""
+
 ATTEMPTS = 5
 """How often such work is tried."""
 
 
-def retry_changed(work: Callable[[], Result]) -> Result:
+def retry_changed(work: Callable[[], Result], errors: tuple[type[Exception], ...] = CHANGED) -> Result:
     """Return the result of `work`. Call it again if a file was replaced or removed meanwhile.
 
     A broker's cleaner replaces files one by one, so this may happen several times.
 
-    Raises FileNotFoundError or LogTruncatedError if `work` fails each time.
+    Args:
+        work: what to do.
+        errors: what it raises in this case. The last one is raised if it fails each time.
     """
     for _ in range(ATTEMPTS - 1):
-        with suppress(FileNotFoundError, LogTruncatedError):
+        with suppress(*errors):
             return work()
     return work()

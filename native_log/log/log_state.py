@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from native_log.errors import LogTruncatedError
     from native_log.log.location_cache import LocationCache
     from native_log.log.offset_span import OffsetSpan
-    from native_log.log.slices import Located, Relocated, SegmentSlice
+    from native_log.log.slices import Located, SegmentSlice
     from native_log.log.tail import Tail
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
@@ -74,6 +74,9 @@ class LogSource(Protocol):
             KafkaLogError: a segment has 2^31 bytes or more.
         """
 
+    def refreshed(self) -> LogSource:
+        """Return where the log is now, after files were removed. Raises as `open`."""
+
     def lost(self, span: OffsetSpan) -> Sequence[OffsetSpan]:
         """Return the offsets of `span` whose records are known to be nowhere, sorted."""
 
@@ -115,6 +118,21 @@ class LogSource(Protocol):
             span: the offsets that are left to read.
             error: what reading raised. It is raised again if the source cannot locate records again.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """Where records are after their files have changed.
+
+    Attributes:
+        source: where the log comes from now.
+        slices: the records that are left.
+        loss: says which records were lost; None: none were.
+    """
+
+    source: LogSource
+    slices: tuple[SegmentSlice, ...]
+    loss: OSError | LogTruncatedError | None = None
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from native_log.arguments import optional_integer
-from native_log.errors import LogTruncatedError
 from native_log.lazy import lazy_property
-from native_log.log.changing_files import retry_changed
+from native_log.log.changing_files import CHANGED, retry_changed
 from native_log.log.missing_segments import MissingSegment, describe_all, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
@@ -53,6 +52,7 @@ class ReadableLog:
     ) -> None:
         """Read the log that `state` describes. `find_stable_offset` finds its last stable offset."""
         self.state = state
+        self._is_outdated = False
         self._find_stable_offset = find_stable_offset
 
     def __repr__(self) -> str:
@@ -407,8 +407,18 @@ class ReadableLog:
         """Call `work` with the state. If files are removed or truncated meanwhile, open the log again."""
         try:
             return work(self.state)
-        except (FileNotFoundError, LogTruncatedError):
-            return retry_changed(lambda: work(self.state.source.open()))
+        except CHANGED:
+            self._is_outdated = True
+            return retry_changed(lambda: work(self._reopened()))
+
+    def _reopened(self) -> LogState:
+        source = self.state.source.refreshed()
+        return source.open()
+
+
+def is_outdated(log: ReadableLog) -> bool:
+    """Return whether files of a log were found to be gone, or truncated, since it was opened."""
+    return log._is_outdated
 
 
 def report_missing_end(state: LogState) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from native_log.segment.lookup import SegmentLookup
 
 if TYPE_CHECKING:
-    from native_log.errors import LogTruncatedError
     from native_log.records import OffsetOrder
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
@@ -100,16 +99,3 @@ class Located:
 
     slices: tuple[SegmentSlice, ...]
     earlier: tuple[SegmentId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Relocated:
-    """Where records are after their files have changed.
-
-    Attributes:
-        slices: the records that are left.
-        loss: says which records were lost; None: none were.
-    """
-
-    slices: tuple[SegmentSlice, ...]
-    loss: OSError | LogTruncatedError | None = None

@@ -14,6 +14,7 @@ from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.log.live.live_merged_log import LiveMergedLog
 from native_log.log.live.live_tiered_log import LiveTieredLog
+from native_log.log.readable_log import is_outdated
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.catalog import (
     Catalog,
@@ -99,8 +100,12 @@ class _OpenLog:
 
     @property
     def is_stale(self) -> bool:
-        """Whether copies were added or removed since the log was last refreshed."""
-        return isinstance(self.log, LiveMergedLog) and not self.log.shows([copy.log for copy in self.copies])
+        """Whether a joined log has other copies than when it was last refreshed, or lacks files since."""
+        if isinstance(self.log, LiveLog):
+            return False
+        copies = [copy.log for copy in self.copies]
+        is_other = isinstance(self.log, LiveMergedLog) and not self.log.shows(copies)
+        return is_other or is_outdated(self.log.log)
 
 
 class LiveLogDir:

@@ -24,7 +24,7 @@ from tests.contents import offsets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.log.slices import Relocated
+    from native_log.log.log_state import Relocated
 
 
 def test_growing_and_rolling(tmp_path: Path) -> None:

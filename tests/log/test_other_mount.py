@@ -56,7 +56,7 @@ def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     def counted(self: Reader, error: Any) -> Any:
         seen.append(error)
-        return relocate(self, error)
+        relocate(self, error)
 
     monkeypatch.setattr(Reader, "_locate_again", counted)
     return seen

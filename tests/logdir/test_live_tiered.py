@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from native_log import KafkaLogError, LogDir
+from native_log import KafkaLogError, LogDir, OffsetOutOfRangeError
 from native_log.log.live.live_tiered_log import LiveTieredLog
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
@@ -18,6 +18,8 @@ from tests.contents import offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from native_log.arguments import IsolationLevel
 
 PARTITIONS = [partition for partition in READABLE if partition.layout != "pinterest"]
 
@@ -64,6 +66,31 @@ def test_nothing_is_missed_or_repeated_while_segments_move_to_the_tier(tmp_path:
         whole = offsets(log.log.range().read(["offset"]))
         assert whole == [row["offset"] for row in partition.rows()]
     assert found == [row["offset"] for row in partition.rows()]
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_remote_segments_that_are_deleted_while_the_log_grows(tmp_path: Path, level: IsolationLevel) -> None:
+    fixture = tiered("lts-txn", "ledger-2")
+    shutil.copytree(fixture.folder, tmp_path / "copy")
+    partition = replace(fixture, copy=tmp_path / "copy")
+    active = max((partition.folder / "data" / "ledger-2-0").glob("*.log"))
+    content = active.read_bytes()
+    active.write_bytes(b"")
+    log_dir = live(partition)
+    log = log_dir.partition(*partition.key)
+    for file in partition.objects():
+        if file.name.startswith("0" * 20):
+            file.unlink()
+    active.write_bytes(content)
+    log_dir.refresh()
+    with pytest.raises(OffsetOutOfRangeError, match="local log start offset 17, found 10"):
+        log.log.range(10)
+    log_dir.refresh()
+    assert log.log.local_log_start_offset == 17
+    planned = log.log.range(20, log.log.end_offset(level), isolation_level=level)
+    assert offsets(planned.read(["offset"])) == [
+        row["offset"] for row in partition.rows(level) if row["offset"] >= 20
+    ]
 
 
 def test_follow_begins_in_the_tier() -> None:

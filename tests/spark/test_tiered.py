@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from kafkalog_spark.errors import DataLossError, OptionError
 from tests.builders.golden import DATA
 from tests.builders.golden_tiered import TieredPartition, tiered
 
-from .read_limits import HAS_READ_LIMITS
+from .read_limits import HAS_READ_LIMITS, needs_read_limits
+from .stream_query import StreamQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +115,41 @@ def test_merged_copies_are_joined_with_remote_storage(level: Any, tmp_path: Path
         "maxBytesPerPartition": 3000,
     }
     assert rows("offset", **options) == [(row["offset"],) for row in partition.rows(level)]
+
+
+@needs_read_limits
+@pytest.mark.parametrize("limit", [{"maxOffsetsPerTrigger": "10"}, {"maxBytesPerTrigger": "1000"}], ids=str)
+@pytest.mark.parametrize("fail", [True, False])
+def test_remote_segments_that_are_deleted_while_a_stream_reads_them(
+    limit: dict[str, str], fail: bool, tmp_path: Path
+) -> None:
+    """Nothing in the log directory has changed yet: a broker writes the log start offset once a minute."""
+    fixture = tiered("lts-txn", "ledger-2")
+    partition = replace(fixture, copy=shutil.copytree(fixture.folder, tmp_path / "copy"))
+    options = {
+        **remote_options(partition),
+        "path": partition.folder / "data",
+        "subscribe": partition.key[0],
+        "startingOffsets": "earliest",
+        "failOnDataLoss": fail,
+        **limit,
+    }
+    query = StreamQuery(**{name: str(value) for name, value in options.items()})
+    batch = query.trigger()
+    assert batch is not None
+    read = list(batch.rows[partition.key])
+    for file in partition.objects():
+        if file.name.startswith("0" * 20):
+            file.unlink()
+    if fail:
+        with pytest.raises(DataLossError, match="segments at 17"):
+            query.trigger()
+        return
+    lost = range(read[-1] + 1, 17)
+    while (batch := query.trigger()) is not None:
+        read += batch.rows.get(partition.key, [])
+    assert lost
+    assert read == [row["offset"] for row in partition.rows() if row["offset"] not in lost]
 
 
 def copied(partition: TieredPartition, folder: Path) -> Path:

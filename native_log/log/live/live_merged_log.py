@@ -11,7 +11,7 @@ from native_log.errors import KafkaLogError, error_message
 from native_log.log.live.divergence import diverged
 from native_log.log.live.live_files import UNCHANGED, LogChange
 from native_log.log.live.stable_offset import StableOffset
-from native_log.log.readable_log import ReadableLog
+from native_log.log.readable_log import ReadableLog, is_outdated
 from native_log.log.replicas.merge import merge
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class LiveMergedLog:
         Raises OSError.
         """
         changed = [change for change in changes if change is not UNCHANGED]
-        if not changed and (self._copies, self._ends) == (tuple(copies), tuple(ends)):
+        is_same = (self._copies, self._ends) == (tuple(copies), tuple(ends))
+        if is_same and not changed and not is_outdated(self.log):
             return UNCHANGED
         before = self.log
         known = self._copies, self._ends

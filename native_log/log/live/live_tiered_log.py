@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.stable_offset import StableOffset
-from native_log.log.readable_log import ReadableLog
+from native_log.log.readable_log import ReadableLog, is_outdated
+from native_log.log.sources.joined import JoinedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
     from native_log.log.live.live_files import LogChange
     from native_log.log.live.live_log import LiveLog
     from native_log.log.log_state import LogState
-    from native_log.log.sources.joined import JoinedSource
 
 
 class LiveTieredLog:
     """A log whose older segments are in remote storage.
 
     The local log is a live log, which the caller refreshes. Remote storage is looked at when this object is
-    created, and again when local segments were deleted: they were copied before.
+    created, and again when segments were deleted: local ones were copied before.
 
     Attributes:
         log: the log when it was last refreshed. Its high watermark is that of the local log.
@@ -42,7 +42,7 @@ class LiveTieredLog:
         self._local = local
         self._join = join
         self._stable: StableOffset | None = None
-        self._source = join(local.log.state)
+        self._source = self._join_now()
         self.log = self._snapshot()
 
     @property
@@ -77,15 +77,16 @@ class LiveTieredLog:
 
         Raises KafkaLogError, OSError.
         """
-        if change is UNCHANGED:
+        if change is UNCHANGED and not is_outdated(self.log):
             return change
         if change.is_recreated or change.truncated_to is not None:
             self._stable = None  # it may contain transactions that are gone
         state = self._local.log.state
-        # What was not copied when remote storage was looked at is still here.
-        if change.is_recreated or self._source is None or self._begins_later(state):
-            self._source = self._join(state)
+        is_moved = self._joined_at != _starts_of(state) or is_outdated(self.log)
+        if change.is_recreated or self._source is None or is_moved:
+            self._source = self._join_now()
         else:
+            # What was not copied when remote storage was looked at is still here.
             self._source = _extended(self._source, state)
         self.log = self._snapshot()
         return change
@@ -96,10 +97,10 @@ class LiveTieredLog:
         if self._local.log.high_watermark > self.log.high_watermark:
             self.log = self._snapshot()
 
-    def _begins_later(self, state: LogState) -> bool:
-        """Return whether local segments were deleted since the last join."""
-        assert self._source is not None
-        return self._source.parts[-1].span.start_offset < state.local_log_start_offset
+    def _join_now(self) -> JoinedSource | None:
+        state = self._local.log.state
+        self._joined_at = _starts_of(state)
+        return self._join(state)
 
     def _snapshot(self) -> ReadableLog:
         local = self._local.log
@@ -107,12 +108,20 @@ class LiveTieredLog:
             return local
         checkpoints = replace(self._source.checkpoints, high_watermark=local.high_watermark, live=True)
         source = replace(self._source, checkpoints=checkpoints)
-        return ReadableLog(source.open(), self._find_stable_offset)
+        state = source.open()
+        assert isinstance(state.source, JoinedSource)
+        self._source = state.source
+        return ReadableLog(state, self._find_stable_offset)
 
     def _find_stable_offset(self, state: LogState) -> int:
         if self._stable is None:
             self._stable = StableOffset(state)
         return self._stable.advance(state)
+
+
+def _starts_of(local: LogState) -> tuple[int, int]:
+    """Return what changes when segments are deleted: the first offset of the log, and the first local one."""
+    return local.log_start_offset, local.local_log_start_offset
 
 
 def _extended(source: JoinedSource, local: LogState) -> JoinedSource:

@@ -132,7 +132,7 @@ class Reader:
                 if failures == ATTEMPTS:
                     raise
                 failed_at = self.next_offset
-                self._slices = self._locate_again(error)
+                self._locate_again(error)
 
     def _report_lost(self, lost: OffsetSpan) -> None:
         """Raise an error for offsets that are nowhere, or log a warning without `fail_on_data_loss`."""
@@ -235,7 +235,7 @@ class Reader:
             [nulls if name == CORRUPT_RECORD else next(arrays) for name in names], names=names
         )
 
-    def _locate_again(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
+    def _locate_again(self, error: FileNotFoundError | LogTruncatedError) -> None:
         """Locate the rest of the range after a file was removed, replaced or truncated during the read.
 
         Raises LogTruncatedError or FileNotFoundError if records were lost, with `fail_on_data_loss`; and
@@ -251,7 +251,8 @@ class Reader:
             if self._options.fail_on_data_loss:
                 raise again.loss from error
             logger.warning("%s. The rest is read, because data loss is not to fail the read", again.loss)
-        return again.slices
+        self._range = replace(range, source=again.source)
+        self._slices = again.slices
 
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
         if self._options.mode == "failFast":

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from native_log.log.log_state import LogState
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
+from native_log.log.changing_files import retry_changed
+from native_log.log.log_state import LogState, Relocated
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.split import split_by_offsets
 from native_log.log.sliced_range import SlicedRange
-from native_log.log.slices import Located, Relocated
+from native_log.log.slices import Located
 from native_log.log.sources.read_repair import ReadRepair
 from native_log.segment.files import MAX_OFFSET
 from native_log.storage import Window
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
-    from native_log.errors import LogTruncatedError
     from native_log.log.log_state import LogSource
     from native_log.log.slices import SegmentSlice
     from native_log.log.sources.log_part import LogPart
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
     from native_log.storage import Folder
+
+
+_CHANGED = (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError)
+"""What opening the places of a joined log raises if their files are gone."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,27 @@ class JoinedSource:
         return True
 
     def open(self) -> LogState:
-        """See LogSource. If a place has changed, reading it raises LogTruncatedError."""
+        """See LogSource. If files are gone, join the log again; the state has the new source.
+
+        Without `join_again`, raise FileNotFoundError, LogTruncatedError or OffsetOutOfRangeError instead.
+        If a place has changed in another way, reading it raises LogTruncatedError.
+        """
+        try:
+            return self._open()
+        except _CHANGED:
+            if self.join_again is None:
+                raise
+        return retry_changed(lambda: self.refreshed()._open(), _CHANGED)
+
+    def refreshed(self) -> JoinedSource:
+        """See LogSource. The log is read up to the same high watermark."""
+        if self.join_again is None:
+            return self
+        joined, known = self.join_again(), self.checkpoints
+        checkpoints = replace(joined.checkpoints, high_watermark=known.high_watermark, live=known.live)
+        return replace(joined, checkpoints=checkpoints)
+
+    def _open(self) -> JoinedState:
         sources = {self.leader.path: self.leader} | {part.source.path: part.source for part in self.parts}
         states = {path: source.open() for path, source in sources.items()}
         leader = states[self.leader.path]
@@ -195,14 +220,15 @@ class JoinedSource:
         del located
         if self.join_again is None:
             raise error
-        joined = self.join_again()
-        state = joined.open()
-        held = span.intersection(OffsetSpan(joined.log_start_offset, joined.log_end_offset))
-        lost = [*joined.lost(held)]
-        if span.start_offset < joined.log_start_offset:
-            lost.insert(0, OffsetSpan(span.start_offset, min(span.end_offset, joined.log_start_offset)))
-        if span.end_offset > joined.log_end_offset:
-            lost.append(OffsetSpan(max(span.start_offset, joined.log_end_offset), span.end_offset))
+        source = self.refreshed()
+        state = source.open()
+        start, end = state.local_log_start_offset, state.log_end_offset
+        held = span.intersection(OffsetSpan(start, end))
+        lost = [*state.source.lost(held)]
+        if span.start_offset < start:
+            lost.insert(0, OffsetSpan(span.start_offset, min(span.end_offset, start)))
+        if span.end_offset > end:
+            lost.append(OffsetSpan(max(span.start_offset, end), span.end_offset))
         loss = None
         if lost:
             loss = FileNotFoundError(
@@ -210,7 +236,7 @@ class JoinedSource:
                 f"{lost[0].start_offset} to {lost[-1].end_offset - 1} are now neither in remote storage nor "
                 "here. Plan the read again"
             )
-        return Relocated(() if held.is_empty else state.locate(held).slices, loss)
+        return Relocated(state.source, () if held.is_empty else state.locate(held).slices, loss)
 
     def _whole_log(self, states: Mapping[str, LogState]) -> tuple[SegmentSlice, ...]:
         """Return the slices of the whole log, in which damage has not been looked for.

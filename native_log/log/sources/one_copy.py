@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from native_log.errors import LogTruncatedError
-    from native_log.log.log_state import LogState
+    from native_log.log.log_state import LogState, Relocated
     from native_log.log.offset_span import OffsetSpan
-    from native_log.log.slices import Located, Relocated, SegmentSlice
+    from native_log.log.slices import Located, SegmentSlice
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
@@ -38,6 +38,10 @@ class OneCopy(ABC):
     @abstractmethod
     def open(self) -> LogState:
         """See LogSource."""
+
+    def refreshed(self) -> Self:
+        """See LogSource."""
+        return self
 
     def lost(self, span: OffsetSpan) -> list[OffsetSpan]:
         """See LogSource: a log without some of its offsets may have been compacted."""

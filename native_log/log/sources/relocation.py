@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
+from native_log.log.log_state import Relocated
 from native_log.log.offset_span import OffsetSpan
-from native_log.log.slices import Relocated
 from native_log.segment.files import parse_file_name
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def relocate(
     held = span.intersection(OffsetSpan(state.local_log_start_offset, state.log_end_offset))
     if loss is None:
         held = span
-    return Relocated(() if held.is_empty else state.locate(held).slices, loss)
+    return Relocated(state.source, () if held.is_empty else state.locate(held).slices, loss)
 
 
 def _find_loss(

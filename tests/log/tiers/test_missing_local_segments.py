@@ -17,6 +17,7 @@ from tests.contents import COLUMNS, as_rows, offsets
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from native_log.arguments import IsolationLevel
     from native_log.log import PartitionLog
 
 
@@ -103,6 +104,42 @@ def test_a_segment_that_is_removed_while_the_log_is_read(tmp_path: Path, partiti
         if read[-1] == int(name) - 1:
             (directory_of(partition) / f"{name}.log").unlink()
     assert read == [row["offset"] for row in partition.rows()]
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_segments_that_move_to_the_tier_between_planning_and_reading(
+    tmp_path: Path, level: IsolationLevel
+) -> None:
+    """Aborted transactions of the rest of the log are looked up after the log was joined again."""
+    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    log = open_log(partition)
+    ranges = log.range(isolation_level=level).split(2000)
+    for name in sorted(path.stem for path in directory_of(partition).glob("*.log"))[:-1]:
+        for file in directory_of(partition).glob(f"{name}.*"):
+            if file.suffix != ".snapshot":
+                file.unlink()
+    expected = [row["offset"] for row in partition.rows(level)]
+    assert [offset for each in ranges for offset in offsets(each.read(["offset"]))] == expected
+    assert offsets(log.read(columns=["offset"], isolation_level=level)) == expected
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("start", [17, 203])
+def test_segments_that_are_deleted_everywhere_between_planning_and_reading(
+    tmp_path: Path, start: int, level: IsolationLevel, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    planned = open_log(partition).range(isolation_level=level)
+    for file in (*partition.objects(), *directory_of(partition).glob("0*.*")):
+        if int(file.name[:20]) < start:
+            file.unlink()
+    with pytest.raises(
+        FileNotFoundError, match=f"offsets 0 to {start - 1} are now neither in remote storage"
+    ):
+        offsets(planned.read(["offset"]))
+    read = offsets(planned.read(["offset"], fail_on_data_loss=False))
+    assert read == [row["offset"] for row in partition.rows(level) if row["offset"] >= start]
+    assert f"offsets 0 to {start - 1} are now neither" in caplog.text
 
 
 @pytest.mark.parametrize("partition", READABLE, ids=str)
