@@ -134,11 +134,14 @@ class FollowedLogDir:
     def _take(self, key: PartitionKey) -> LogRange | None:
         follower = self._followers[key]
         try:
-            return follower.take()
+            taken = follower.take()
         except FileNotFoundError:
             if _exists(follower):
                 raise
             return None  # the next refresh finds out that the partition was removed
+        if follower.is_behind:
+            self._unread[key] = None
+        return taken
 
     def _read(self, taken: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         follower = self._followers[taken.topic, taken.partition]

@@ -235,6 +235,30 @@ class TestLostRecords:
         assert offsets(arrived) == then
         assert says in caplog.text
 
+    @pytest.mark.parametrize("opens_log_dir", [False, True])
+    def test_records_are_deleted_between_a_refresh_and_the_read(
+        self, directory: Path, opens_log_dir: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        append(directory, 6, batch(6))
+
+        def read_after_deletion(**how: bool) -> list[int]:
+            if opens_log_dir:
+                logs = LogDir(directory.parent).follow(None, {("t", 0): 1}, ["offset"], **how)._logs
+            else:
+                logs = PartitionLog.open(directory).follow(1, ["offset"], **how)._logs
+            (directory / file_name(0, "log")).rename(directory.parent / "deleted")
+            try:
+                assert list(logs.read(["offset"])) == []
+                logs.refresh(None)
+                return offsets(logs.read(["offset"]))
+            finally:
+                (directory.parent / "deleted").rename(directory / file_name(0, "log"))
+
+        with pytest.raises(OffsetOutOfRangeError, match=r"from offset 1 to 6 \(exclusive\) were deleted"):
+            read_after_deletion()
+        assert read_after_deletion(fail_on_data_loss=False) == [6, 7, 8]
+        assert "from offset 1 to 6 (exclusive) were deleted" in caplog.text
+
     def test_truncated_above_the_position(self, directory: Path) -> None:
         """Records that were never shown may be truncated."""
         append(directory, 0, batch(6))

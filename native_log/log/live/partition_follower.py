@@ -30,6 +30,7 @@ class PartitionFollower:
     Attributes:
         log: the log.
         position: the offset of the next record to read.
+        is_behind: whether the log has to be refreshed before its new records can be read.
     """
 
     @classmethod
@@ -59,6 +60,7 @@ class PartitionFollower:
         """Begin at `position`. `options`: see LogRange.read."""
         self.log = log
         self.position = position
+        self.is_behind = False
         self._isolation_level = isolation_level
         self._options = options
 
@@ -87,6 +89,9 @@ class PartitionFollower:
     def take(self) -> LogRange | None:
         """Return the records that are new, and go on to the position after them; None if there are none.
 
+        If files have changed since the last refresh, return None, and set `is_behind`. If that happens twice
+        in a row, raise the error.
+
         Raises:
             OffsetOutOfRangeError: records were deleted before they were read (with `fail_on_data_loss`).
             LostOffsetsError: records are missing, as in an incomplete copy (with `fail_on_data_loss`).
@@ -103,7 +108,14 @@ class PartitionFollower:
         end = self.log.log.end_offset(self._isolation_level)
         if self.position >= end:
             return None
-        taken = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
+        was_behind, self.is_behind = self.is_behind, True
+        try:
+            taken = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
+        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
+            if was_behind:
+                raise
+            return None  # the next refresh shows what is lost
+        self.is_behind = False
         missing = missing_start(self.log.log.state, taken)
         if missing is not None:
             self._lose(LostOffsetsError, missing, taken.slices[0].first_offset if taken.slices else end)
