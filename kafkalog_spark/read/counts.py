@@ -49,14 +49,17 @@ class CountsReader(DataSourceReader):
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
-        requested, located = locate(self._options, open_log_dir(self._options), self._where.plan())
+        filter = self._where.plan()
+        requested, located = locate(self._options, open_log_dir(self._options), filter)
         tasks = pack(
             located.values(),
             lambda each: each.size_bytes // _HEADER_SHARE + FILE_COST_BYTES * len(each.slices),
             PACK_BYTES,
         )
-        found = {(tp.topic, tp.partition) for tp in located}
-        empty = tuple(sorted({(r.topic, r.partition) for r in requested} - found))
+        named = [(r.topic, r.partition) for r in requested]
+        if filter is not None:
+            named = filter.possible_partitions(named)  # its topics and partitions; the others have no rows
+        empty = tuple(sorted(set(named) - {(tp.topic, tp.partition) for tp in located}))
         return [*(CountTask(tuple(task)) for task in tasks), *([CountTask((), empty)] if empty else [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

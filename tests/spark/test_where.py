@@ -261,6 +261,17 @@ def test_counts(spark: SparkSession, options: dict[str, str]) -> None:
     assert set(found) >= set(expected)
 
 
+def test_partitions_that_a_condition_names_are_counted(spark: SparkSession, record: Any) -> None:
+    def counts(where: str) -> dict[tuple[str, int], int]:
+        reader = spark.read.format("kafkalog").options(view="counts", where=where)
+        return {(row.topic, row.partition): row["count"] for row in reader.load(DATA).collect()}
+
+    partitions = {key for key in counts("key IS NULL OR key IS NOT NULL") if key[0] == record.topic}
+    assert counts(f"topic = '{record.topic}' AND offset < 0") == dict.fromkeys(partitions, 0)
+    assert counts("topic = 'no such topic'") == {}
+    assert counts("key = 'no such key'").keys() > partitions
+
+
 def lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         sizes = pc.binary_length(batch.column("value")).cast(pa.int64())
