@@ -56,10 +56,10 @@ class CountsReader(DataSourceReader):
             lambda each: each.size_bytes // _HEADER_SHARE + FILE_COST_BYTES * len(each.slices),
             PACK_BYTES,
         )
-        named = [(r.topic, r.partition) for r in requested]
+        partitions = [(r.topic, r.partition) for r in requested]
         if filter is not None:
-            named = filter.possible_partitions(named)  # its topics and partitions; the others have no rows
-        empty = tuple(sorted(set(named) - {(tp.topic, tp.partition) for tp in located}))
+            partitions = filter.possible_partitions(partitions)  # those excluded by name have no row
+        empty = tuple(sorted(set(partitions) - {(tp.topic, tp.partition) for tp in located}))
         return [*(CountTask(tuple(task)) for task in tasks), *([CountTask((), empty)] if empty else [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -299,7 +299,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _retry(self, work: Callable[[], Result]) -> Result:
-        """Call `work`, and again if segments were replaced or removed since the last refresh."""
+        """Call `work`. If segments have changed since the last refresh, refresh, and call it again."""
         try:
             return work()
         except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):

@@ -56,5 +56,5 @@ def parse_zone(name: str) -> tzinfo:
             return timezone(distance if offset["sign"] == "+" else -distance)
     try:
         return ZoneInfo("UTC" if name == "Z" else name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError for a folder of zones, as in Europe
         raise FilterError(f"expected a time zone such as Europe/Rome, found {name!r}") from None

@@ -140,6 +140,7 @@ def test_times_before_now() -> None:
         ("headers[0].key = 'h'", "cannot express"),
         ("timestamp > 5", "expected a time"),
         ("timestamp > 'yesterday'", "expected a time"),
+        ("timestamp > '2026-11-01 12:00:00 Europe'", "expected a time zone"),
         ("timestamp > TIMESTAMP '9999-12-31' + INTERVAL 1 WEEK", "the years 1 to 9999"),
         ("offset > 1.5", "integer of 64 bits"),
         ("offset > 99999999999999999999", "integer of 64 bits"),
