@@ -15,7 +15,7 @@ from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.read import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -65,7 +65,11 @@ class Checkpoint:
 
 
 class StreamQuery:
-    """One run of a query. The next run continues from the same checkpoint."""
+    """One run of a query. The next run continues from the same checkpoint.
+
+    Attributes:
+        before_tasks: called after a micro-batch was planned.
+    """
 
     def __init__(
         self, checkpoint: Checkpoint | None = None, *, schema: StructType = LOCATION, **options: str
@@ -77,6 +81,7 @@ class StreamQuery:
         # A task gets a copy of another reader.
         self._task_reader = pickle.loads(pickle.dumps(source.streamReader(schema)))
         self.checkpoint = checkpoint or Checkpoint()
+        self.before_tasks: Callable[[], object] = lambda: None
 
     def trigger(self, *, once: bool = False) -> MicroBatch | None:
         """Run one trigger. Return its micro-batch; None if there is nothing new."""
@@ -121,6 +126,7 @@ class StreamQuery:
         offsets = self.checkpoint.offsets
         start = offsets[number - 1] if number else json.dumps(self.reader.initialOffset())
         splits = self.reader.partitions(json.loads(start), json.loads(offsets[number]))
+        self.before_tasks()
         tasks = []
         for split in pickle.loads(pickle.dumps(splits)):
             tasks.append(defaultdict(list))
