@@ -28,7 +28,7 @@ from kafkalog_spark.read.stream_offsets import from_json, to_json
 from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
-from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
+from native_log.log.changing_files import MOVED
 from native_log.log.outdated_segment import missing_start
 from native_log.sizes import format_count
 from native_log.system import current_ms
@@ -302,7 +302,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Call `work`. If segments have changed since the last refresh, refresh, and call it again."""
         try:
             return work()
-        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
+        except MOVED:
             self._refresh()
             return work()
 

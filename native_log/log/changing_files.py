@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.errors import LogTruncatedError
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,9 @@ Result = TypeVar("Result")
 
 CHANGED = (FileNotFoundError, LogTruncatedError)
 """What reading raises if a file was replaced or removed."""
+
+MOVED = (*CHANGED, OffsetOutOfRangeError)
+"""What a lookup of offsets raises if the records were removed or are in another place."""
 
 ATTEMPTS = 5
 """How often such work is tried."""

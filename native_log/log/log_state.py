@@ -74,8 +74,8 @@ class LogSource(Protocol):
             KafkaLogError: a segment has 2^31 bytes or more.
         """
 
-    def refreshed(self) -> LogSource:
-        """Return where the log is now, after files were removed. Raises as `open`."""
+    def reopen(self) -> LogState:
+        """Open the log as it is now, after files were removed. Raises as `open`."""
 
     def lost(self, span: OffsetSpan) -> Sequence[OffsetSpan]:
         """Return the offsets of `span` whose records are known to be nowhere, sorted."""

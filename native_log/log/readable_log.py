@@ -409,11 +409,7 @@ class ReadableLog:
             return work(self.state)
         except CHANGED:
             self._is_outdated = True
-            return retry_changed(lambda: work(self._reopened()))
-
-    def _reopened(self) -> LogState:
-        source = self.state.source.refreshed()
-        return source.open()
+            return retry_changed(lambda: work(self.state.source.reopen()))
 
 
 def is_outdated(log: ReadableLog) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
+from native_log.log.changing_files import CHANGED
 from native_log.log.listing import LogListing, tail_of
 from native_log.log.missing_segments import missing_segments
 from native_log.log.offset_span import OffsetSpan
@@ -93,7 +94,7 @@ class UnboundedRange(SlicedRange):
         last = self.slices[-1]
         try:
             tail = self._tail()
-        except (FileNotFoundError, LogTruncatedError) as error:
+        except CHANGED as error:
             return self._until(self._end_after_change(error, fail_on_data_loss), last.end_position)
         state = self.source.state(LogListing((last.segment,), self.snapshots), tail)
         report_missing_end(state)

@@ -133,14 +133,9 @@ class FollowedLogDir:
 
     def _take(self, key: PartitionKey) -> LogRange | None:
         follower = self._followers[key]
-        try:
-            taken = follower.take()
-        except FileNotFoundError:
-            if _exists(follower):
-                raise
-            return None  # the next refresh finds out that the partition was removed
+        taken = follower.take()
         if follower.is_behind:
-            self._unread[key] = None
+            self._unread[key] = None  # unless the next refresh finds that the partition was removed
         return taken
 
     def _read(self, taken: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

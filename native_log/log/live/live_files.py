@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA, read_topic_id
-from native_log.errors import LogTruncatedError
-from native_log.log.changing_files import ATTEMPTS
+from native_log.log.changing_files import ATTEMPTS, CHANGED
 from native_log.log.listing import LogListing, list_log
 from native_log.log.live.divergence import diverged
 from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
@@ -131,7 +130,7 @@ class LiveFiles:
         for attempt in range(ATTEMPTS):
             try:
                 return self._read(clean_shutdown)
-            except (FileNotFoundError, LogTruncatedError):
+            except CHANGED:
                 # A file was removed or truncated after it was listed.
                 self._versions.directory, self._listed = None, {}
                 self._folder.list()

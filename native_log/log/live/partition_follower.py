@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, LogTruncatedError, LostOffsetsError, OffsetOutOfRangeError
+from native_log.log.changing_files import MOVED
 from native_log.log.outdated_segment import missing_start
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class PartitionFollower:
             LostOffsetsError: records are missing, as in an incomplete copy (with `fail_on_data_loss`).
             FileNotFoundError, LogTruncatedError: see ReadableLog.range.
         """
+        was_behind, self.is_behind = self.is_behind, False
         start = self.log.log.local_log_start_offset
         if self.position < start:
             self._lose(
@@ -108,15 +110,14 @@ class PartitionFollower:
         end = self.log.log.end_offset(self._isolation_level)
         if self.position >= end:
             return None
-        was_behind, self.is_behind = self.is_behind, True
         try:
             taken = self.log.log.range(self.position, end, isolation_level=self._isolation_level)
-        except (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError):
+            missing = missing_start(self.log.log.state, taken)
+        except MOVED:
             if was_behind:
                 raise
-            return None  # the next refresh shows what is lost
-        self.is_behind = False
-        missing = missing_start(self.log.log.state, taken)
+            self.is_behind = True  # the next refresh shows what is lost
+            return None
         if missing is not None:
             self._lose(LostOffsetsError, missing, taken.slices[0].first_offset if taken.slices else end)
         self.position = end

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.errors import LogTruncatedError
+from native_log.log.changing_files import CHANGED
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
 from native_log.log.reading.reader import read_rows
@@ -52,7 +52,7 @@ def count_range(range: LogRange, options: ReadOptions) -> int:
     if _headers_suffice(options) and not range.source.lost(range.span):
         try:
             return _HeaderCount(range, options).count()
-        except (FileNotFoundError, LogTruncatedError):
+        except CHANGED:
             pass  # a broker removed a segment; a reader continues with what took its place
     return _count_decoded(range, options)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.errors import LogTruncatedError
+from native_log.log.changing_files import CHANGED
 from native_log.log.reading.columns import check_mode, record_schema
 from native_log.log.reading.options import read_options
 from native_log.log.reading.parallel import PART_BYTES, read_parts
@@ -136,7 +136,7 @@ class LogScan:
         """Split a range into parts, without what lies before the first time that the filter selects."""
         try:
             return self._from_first_time(range).split(PART_BYTES)
-        except (FileNotFoundError, LogTruncatedError):
+        except CHANGED:
             return [range]  # a broker removed a segment; the reader continues with what took its place
 
     def _from_first_time(self, range: LogRange) -> LogRange:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError, LostOffsetsError
-from native_log.log.changing_files import ATTEMPTS, retry_changed
+from native_log.log.changing_files import ATTEMPTS, CHANGED, retry_changed
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.damage_log import DamageLog
@@ -127,7 +127,7 @@ class Reader:
                         if selected.num_rows:
                             yield selected
                 return
-            except (FileNotFoundError, LogTruncatedError) as error:
+            except CHANGED as error:
                 failures = failures + 1 if failed_at == self.next_offset else 1
                 if failures == ATTEMPTS:
                     raise

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
-from native_log.log.changing_files import retry_changed
+from native_log.log.changing_files import MOVED, retry_changed
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.split import split_by_offsets
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+    from native_log.errors import LogTruncatedError
     from native_log.log.log_state import LogSource
     from native_log.log.slices import SegmentSlice
     from native_log.log.sources.log_part import LogPart
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
     from native_log.storage import Folder
-
-
-_CHANGED = (FileNotFoundError, LogTruncatedError, OffsetOutOfRangeError)
-"""What opening the places of a joined log raises if their files are gone."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +121,22 @@ class JoinedSource:
         """
         try:
             return self._open()
-        except _CHANGED:
+        except MOVED:
             if self.join_again is None:
                 raise
-        return retry_changed(lambda: self.refreshed()._open(), _CHANGED)
+            return self.reopen()
 
-    def refreshed(self) -> JoinedSource:
+    def reopen(self) -> LogState:
         """See LogSource. The log is read up to the same high watermark."""
         if self.join_again is None:
-            return self
+            return self.open()
+        return retry_changed(self._joined_again, MOVED)
+
+    def _joined_again(self) -> JoinedState:
+        assert self.join_again is not None
         joined, known = self.join_again(), self.checkpoints
         checkpoints = replace(joined.checkpoints, high_watermark=known.high_watermark, live=known.live)
-        return replace(joined, checkpoints=checkpoints)
+        return replace(joined, checkpoints=checkpoints)._open()
 
     def _open(self) -> JoinedState:
         sources = {self.leader.path: self.leader} | {part.source.path: part.source for part in self.parts}
@@ -220,8 +220,7 @@ class JoinedSource:
         del located
         if self.join_again is None:
             raise error
-        source = self.refreshed()
-        state = source.open()
+        state = self.reopen()
         start, end = state.local_log_start_offset, state.log_end_offset
         held = span.intersection(OffsetSpan(start, end))
         lost = [*state.source.lost(held)]

@@ -39,9 +39,9 @@ class OneCopy(ABC):
     def open(self) -> LogState:
         """See LogSource."""
 
-    def refreshed(self) -> Self:
+    def reopen(self) -> LogState:
         """See LogSource."""
-        return self
+        return self.open()
 
     def lost(self, span: OffsetSpan) -> list[OffsetSpan]:
         """See LogSource: a log without some of its offsets may have been compacted."""
