@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,6 @@ from tests.builders.golden import DATA, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 GOLDEN_TIERED = DATA / "golden-tiered"
 
@@ -48,6 +49,10 @@ class TieredPartition:
     def key(self) -> tuple[str, int]:
         return self.expected["topic"], self.expected["partition"]
 
+    def copy_to(self, folder: Path) -> TieredPartition:
+        """Copy all files to a new folder, so that a test can change them."""
+        return replace(self, copy=Path(shutil.copytree(self.folder, folder)))
+
     def rows(self, isolation_level: str = "read_uncommitted") -> list[dict[str, Any]]:
         """The consumer's records, keys, values and header values as bytes."""
         rows = self.expected["rows"]
@@ -61,6 +66,12 @@ class TieredPartition:
         folder = rf"{topic}-{number}|{topic}-{number}-[\w-]{{22}}|.*{topic}-[\w-]{{22}}/{number}"
         objects = sorted(each for each in (self.folder / "tier").rglob("0*.*") if each.is_file())
         return [each for each in objects if re.fullmatch(rf".*/({folder})", str(each.parent))]
+
+    def delete_objects(self, before: int) -> None:
+        """Delete the objects of segments that begin before an offset."""
+        for file in self.objects():
+            if int(file.name[:20]) < before:
+                file.unlink()
 
     def __str__(self) -> str:
         return f"{self.fixture}:{self.key[0]}-{self.key[1]}"

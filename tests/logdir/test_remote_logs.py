@@ -145,7 +145,7 @@ def test_a_first_segment_without_its_log_is_a_hole(fixture_copy: Path) -> None:
 
 def test_segments_of_which_only_damaged_ones_are_left_are_a_hole(tmp_path: Path) -> None:
     partition = tiered("aiven-zstd-aes")
-    copy = replace(partition, copy=shutil.copytree(partition.folder, tmp_path / "copy"))
+    copy = partition.copy_to(tmp_path / "copy")
     for manifest in copy.folder.glob(f"tier/**/{copy.key[1]}/*.rsm-manifest"):
         manifest.unlink()
     start, end = partition.expected["onlyInTier"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
@@ -12,26 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from hypothesis.stateful import initialize, rule
 
 from native_log import LogDir, delete_records, retain
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA
 from tests.effort import examples
 
+from .query_life import CONFIG, QueryLife
 from .read_limits import needs_read_limits
-from .stream_query import StreamQuery
-
-VALUES = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("value", BinaryType()),
-    ]
-)
-CONFIG = {"segment.bytes": 300}
-_TRIGGERS = 1000
-"""More triggers than a query needs to read all records."""
 
 
 @dataclass
@@ -47,7 +34,7 @@ class Partition:
         return [value for _, values in self.batches for value in values][self.start :]
 
 
-class StreamLife(RuleBasedStateMachine):
+class StreamLife(QueryLife):
     """Random changes to the logs, and crashes of the query that reads them."""
 
     @initialize(
@@ -57,7 +44,7 @@ class StreamLife(RuleBasedStateMachine):
     def begin(self, limits: dict[str, str], partitions: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / "logs"
-        self.options = {
+        options = {
             "path": str(self.path),
             "startingOffsets": "earliest",
             "failOnDataLoss": "false",
@@ -67,26 +54,18 @@ class StreamLife(RuleBasedStateMachine):
         self.model: dict[tuple[str, int], Partition] = {}
         self.names = (f"topic{number}" for number in count())
         self.unused = (b"%d" % number for number in count())
-        self.seen: Counter[bytes] = Counter()
         LogDir.create(self.path).close()
         self.create(partitions)
-        self.query = StreamQuery(schema=VALUES, **self.options)
+        self.start_query(options)
 
     def teardown(self) -> None:
         if not hasattr(self, "query"):
             return
-        assert any(not self.run_trigger() for _ in range(_TRIGGERS))
-        repeated = {value: times for value, times in self.seen.items() if times > 1}
+        self.read_rest()
         expected = {value for partition in self.model.values() for value in partition.values()}
         shutil.rmtree(self.folder)
-        assert not repeated
+        assert not self.repeated()
         assert expected <= self.seen.keys()
-
-    def run_trigger(self) -> bool:
-        batch = self.query.trigger()
-        if batch is not None:
-            self.seen.update(value for values in batch.rows.values() for value in values)
-        return batch is not None
 
     def write(self, key: tuple[str, int], number: int) -> None:
         partition, values = self.model[key], list(islice(self.unused, number))
@@ -175,7 +154,7 @@ class StreamLife(RuleBasedStateMachine):
             self.query.log_offsets()
         elif lost == "rows":
             self.query.plan()
-        self.query = StreamQuery(self.query.checkpoint, schema=VALUES, **self.options)
+        self.start_again()
 
 
 TestStreamLife = needs_read_limits(StreamLife.TestCase)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from base64 import urlsafe_b64encode
-from collections import Counter
 from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from native_log import LogDir
 from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT, write_offset_checkpoint
@@ -22,20 +21,17 @@ from native_log.segment.files import file_name
 from tests.builders.batches import ABORT, COMMIT, T0, marker
 from tests.effort import examples
 
+from .query_life import CONFIG, QueryLife
 from .read_limits import needs_read_limits
-from .stream_query import StreamQuery
-from .test_stream_life import CONFIG, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEY = ("t", 0)
 PRODUCER = 1
-_TRIGGERS = 1000
-"""More triggers than a query needs to read all records."""
 
 
-class TieredStreamLife(RuleBasedStateMachine):
+class TieredStreamLife(QueryLife):
     """Random changes of a log with remote storage, before and within the micro-batches of a query."""
 
     @initialize(limits=st.sampled_from([{}, {"maxOffsetsPerTrigger": "3"}, {"maxBytesPerTrigger": "500"}]))
@@ -48,7 +44,7 @@ class TieredStreamLife(RuleBasedStateMachine):
         self.directory = self.path / "t-0"
         self.objects = self.tier / "kafka-tiered-storage" / f"t-0-{topic_id}"
         self.objects.mkdir(parents=True)
-        self.options = {
+        options = {
             "path": str(self.path),
             "remote": str(self.tier),
             "startingOffsets": "earliest",
@@ -64,30 +60,23 @@ class TieredStreamLife(RuleBasedStateMachine):
         self.uploaded: list[tuple[int, int]] = []
         self.sequence = 0
         self.unused = (b"%d" % number for number in count())
-        self.seen: Counter[bytes] = Counter()
         for _ in range(10):
             self.append(3, is_transactional=False)
         self.upload()
         self.delete_local()
-        self.query = StreamQuery(schema=VALUES, **self.options)
+        self.start_query(options)
 
     def teardown(self) -> None:
         if not hasattr(self, "query"):
             return
         self.end_transaction(is_committed=True)
         self.write_start()
-        assert any(not self.run_trigger() for _ in range(_TRIGGERS))
+        self.read_rest()
         shutil.rmtree(self.folder)
         expected = {value for offset, value in self.values.items() if offset >= self.start} - self.aborted
-        assert not {value: times for value, times in self.seen.items() if times > 1}
+        assert not self.repeated()
         assert expected <= self.seen.keys()
         assert not self.aborted & self.seen.keys()
-
-    def run_trigger(self) -> bool:
-        batch = self.query.trigger()
-        if batch is not None:
-            self.seen.update(value for values in batch.rows.values() for value in values)
-        return batch is not None
 
     def local_segments(self) -> list[int]:
         return sorted(int(path.stem) for path in self.directory.glob("*.log"))
@@ -199,7 +188,7 @@ class TieredStreamLife(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.query.log_offsets()
-        self.query = StreamQuery(self.query.checkpoint, schema=VALUES, **self.options)
+        self.start_again()
 
 
 TestTieredStreamLife = needs_read_limits(TieredStreamLife.TestCase)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +69,7 @@ def test_one_damaged_object(
     assume(kind != "swap" or partition.layout != "pinterest")  # names alone do not tell where a segment ends
     expected = partition.rows(level)
     with tempfile.TemporaryDirectory() as name:
-        copy = replace(partition, copy=shutil.copytree(partition.folder, Path(name) / "copy"))
+        copy = partition.copy_to(Path(name) / "copy")
         objects = copy.objects()
         file = data.draw(st.sampled_from(objects))
         note(file.name)
@@ -105,7 +103,7 @@ def test_one_damaged_object(
 
 def with_logs(partition: TieredPartition, path: Path) -> tuple[TieredPartition, list[Path]]:
     """Return a copy of a partition, and its `.log` objects in the order of offsets."""
-    copy = replace(partition, copy=shutil.copytree(partition.folder, path / "copy"))
+    copy = partition.copy_to(path / "copy")
     return copy, [each for each in copy.objects() if each.suffix == ".log"]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,10 +17,6 @@ if TYPE_CHECKING:
 
     from native_log.arguments import IsolationLevel
     from native_log.log import PartitionLog
-
-
-def copy_of(partition: TieredPartition, folder: Path) -> TieredPartition:
-    return replace(partition, copy=shutil.copytree(partition.folder, folder / "copy"))
 
 
 def directory_of(partition: TieredPartition) -> Path:
@@ -62,7 +56,7 @@ def test_a_segment_that_the_tier_has(
     name: str,
     is_index_left: bool,
 ) -> None:
-    partition = copy_of(partition, tmp_path)
+    partition = partition.copy_to(tmp_path / "copy")
     for file in directory_of(partition).glob(f"{name}.*"):
         if not is_index_left or file.suffix == ".log":
             file.unlink()
@@ -82,7 +76,7 @@ def test_a_segment_that_the_tier_has(
 
 
 def test_a_segment_that_the_tier_lacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    partition = tiered("lts-txn", "ledger-2").copy_to(tmp_path / "copy")
     name = middle_segments(partition)[0]
     for folder in (directory_of(partition), partition.folder / "tier"):
         for file in folder.rglob(f"{name}*.log"):
@@ -94,7 +88,7 @@ def test_a_segment_that_the_tier_lacks(tmp_path: Path, caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("partition", [p for p in READABLE if middle_segments(p)], ids=str)
 def test_a_segment_that_is_removed_while_the_log_is_read(tmp_path: Path, partition: TieredPartition) -> None:
-    partition = copy_of(partition, tmp_path)
+    partition = partition.copy_to(tmp_path / "copy")
     name = middle_segments(partition)[-1]
     log = open_log(partition)
     batches = log.range().read(["offset"], max_rows=1, fail_on_data_loss=False)
@@ -111,7 +105,7 @@ def test_segments_that_move_to_the_tier_between_planning_and_reading(
     tmp_path: Path, level: IsolationLevel
 ) -> None:
     """Aborted transactions of the rest of the log are looked up after the log was joined again."""
-    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    partition = tiered("lts-txn", "ledger-2").copy_to(tmp_path / "copy")
     log = open_log(partition)
     ranges = log.range(isolation_level=level).split(2000)
     for name in sorted(path.stem for path in directory_of(partition).glob("*.log"))[:-1]:
@@ -128,9 +122,10 @@ def test_segments_that_move_to_the_tier_between_planning_and_reading(
 def test_segments_that_are_deleted_everywhere_between_planning_and_reading(
     tmp_path: Path, start: int, level: IsolationLevel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    partition = copy_of(tiered("lts-txn", "ledger-2"), tmp_path)
+    partition = tiered("lts-txn", "ledger-2").copy_to(tmp_path / "copy")
     planned = open_log(partition).range(isolation_level=level)
-    for file in (*partition.objects(), *directory_of(partition).glob("0*.*")):
+    partition.delete_objects(start)
+    for file in directory_of(partition).glob("0*.*"):
         if int(file.name[:20]) < start:
             file.unlink()
     with pytest.raises(
