@@ -48,8 +48,8 @@ INNER_LAYERS = {
     "log": (
         "changing_files",
         *("offset_span", "log_files", "tail", "problems", "epoch_check", "ordinary_listing", "listing"),
-        *("location_cache", "slices", "log_state", "missing_segments", "sliced_range", "producers"),
-        "outdated_segment",
+        *("location_cache", "leader_history", "slices", "log_state", "missing_segments", "sliced_range"),
+        *("producers", "outdated_segment"),
         "reading",
         *("gaps", "sources", "readable_log", "unbounded_range"),
         *("replicas", "tiers", "replacing", "recovery", "writing", "live"),
@@ -128,7 +128,7 @@ LOCAL_ACCESS = {"exists", "is_dir", "is_file", "iterdir", "stat", "lstat", "glob
 LOCAL_ACCESS |= {"listdir", "scandir", "isdir", "isfile", "realpath", "getsize", "DataFile", "read_file"}
 LOCAL_ACCESS |= {"path_version"}
 OF_A_STORAGE = {"folder", "self.folder", "entry", "by_name[names.log]", "state.folder", "log_dir.folder"}
-OF_A_STORAGE |= {"self.storage"}
+OF_A_STORAGE |= {"self.storage", "copy.folder"}
 """What has methods of these names in a Storage."""
 
 

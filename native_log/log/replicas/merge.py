@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
@@ -20,10 +21,34 @@ from native_log.system import available_cores
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from native_log.log.log_state import LogState
+    from native_log.log.log_state import LogSource, LogState
     from native_log.log.replicas.plan import CopyState, MergePlan
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesMerge:
+    """The copies of a log, as a value: tasks merge them again if files are gone.
+
+    The attributes are the arguments of `merge`, with the sources of the copies.
+    """
+
+    copies: tuple[LogSource, ...]
+    end_offsets: tuple[int | None, ...]
+    gaps: Gaps
+
+    def __call__(self) -> JoinedSource:
+        """Return the merged log as it is now, without copies that were removed.
+
+        Raises KafkaLogError, OSError.
+        """
+        ends = dict(zip(self.copies, self.end_offsets, strict=True))
+        left = [copy for copy in self.copies if copy.folder.exists()] or self.copies
+        for copy in self.copies:
+            if copy not in left:
+                logger.warning("%s: this copy was removed while it was read; others are read", copy.path)
+        return merge([copy.open() for copy in left], [ends[copy] for copy in left], self.gaps)
 
 
 def merge(
@@ -54,7 +79,8 @@ def merge(
     plan = plan_merge(states)
     for decision in _decisions(plan, logs, states):
         warn(decision)
-    return _join(plan, logs, states, gaps)
+    again = CopiesMerge(tuple(log.source for log in logs), tuple(end_offsets), gaps)
+    return _join(plan, logs, states, again)
 
 
 def _check_topic_ids(logs: Sequence[LogState]) -> None:
@@ -112,7 +138,9 @@ def _held(state: CopyState, end_offset: int) -> list[OffsetSpan]:
     return [span for span in held if not span.is_empty]
 
 
-def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState], gaps: Gaps) -> JoinedSource:
+def _join(
+    plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState], again: CopiesMerge
+) -> JoinedSource:
     checkpoints = [log.checkpoints for log in logs]
     sources = [DirectorySource.as_part(log) for log in logs]
     known = [
@@ -136,7 +164,7 @@ def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]
             for copy in plan.ranking
             for span in _held(states[copy], plan.agreed_ends[copy])
         ),
-        gaps,
+        again.gaps,
         plan.log_start_offset,
         plan.log_end_offset,
         has_damaged_end,
@@ -148,4 +176,6 @@ def _join(plan: MergePlan, logs: Sequence[LogState], states: Sequence[CopyState]
             live=is_live,
             clean_shutdown=checkpoints[plan.leader].clean_shutdown,
         ),
+        states[plan.leader].history,
+        again,
     )

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from native_log.log.replicas.history import agreed_end
+from native_log.log.leader_history import agreed_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from native_log.log.leader_history import History
     from native_log.log.offset_span import OffsetSpan
-    from native_log.log.replicas.history import History
     from native_log.log.replicas.last_batch import LastBatch
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
+from native_log.log.leader_history import BatchEpoch, History, history
 from native_log.log.missing_segments import missing_segments
-from native_log.log.replicas.history import BatchEpoch, History, history
 from native_log.log.replicas.last_batch import is_believed, last_batch_after_gap
 from native_log.log.replicas.plan import CopyState
 from native_log.segment.files import MAX_OFFSET

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from native_log.errors import LogTruncatedError
 from native_log.log.changing_files import MOVED, retry_changed
+from native_log.log.leader_history import agreed_end
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.split import split_by_offsets
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
-    from native_log.errors import LogTruncatedError
+    from native_log.log.leader_history import History
     from native_log.log.log_state import LogSource
     from native_log.log.slices import SegmentSlice
     from native_log.log.sources.log_part import LogPart
@@ -69,6 +71,7 @@ class JoinedSource:
         has_damaged_end: whether the place of the last part continues with damaged batches that no place has.
         doubtful_offset: the offset of its last batch, if that is not believed and counts as damaged.
         checkpoints: the checkpoint entries of the joined log.
+        history: the leader epochs of merged copies; None: there is a single copy.
         join_again: returns the log as it is now, after files are gone; None: it is not joined again.
     """
 
@@ -81,6 +84,7 @@ class JoinedSource:
     has_damaged_end: bool
     doubtful_offset: int | None
     checkpoints: PartitionCheckpoints
+    history: History | None = None
     join_again: Callable[[], JoinedSource] | None = None
 
     @property
@@ -223,19 +227,35 @@ class JoinedSource:
         state = self.reopen()
         start, end = state.local_log_start_offset, state.log_end_offset
         held = span.intersection(OffsetSpan(start, end))
-        lost = [*state.source.lost(held)]
+        return Relocated(
+            state.source, () if held.is_empty else state.locate(held).slices, self._find_loss(state, span)
+        )
+
+    def _find_loss(self, state: LogState, span: OffsetSpan) -> OSError | LogTruncatedError | None:
+        """Return the error for records of `span` that the log no longer has; None if it has all of them."""
+        now = state.source
+        assert isinstance(now, JoinedSource)
+        if self.history is not None and now.history is not None:
+            same_end = agreed_end(now.history, self.history)
+            if same_end is not None and same_end < span.end_offset:
+                return LogTruncatedError(
+                    f"the log was truncated while it was read: it has other records from offset {same_end} "
+                    "on. Plan the read again",
+                    path=self.path,
+                    offset=span.start_offset,
+                )
+        start, end = state.local_log_start_offset, state.log_end_offset
+        lost = [*now.lost(span.intersection(OffsetSpan(start, end)))]
         if span.start_offset < start:
             lost.insert(0, OffsetSpan(span.start_offset, min(span.end_offset, start)))
         if span.end_offset > end:
             lost.append(OffsetSpan(max(span.start_offset, end), span.end_offset))
-        loss = None
-        if lost:
-            loss = FileNotFoundError(
-                f"{self.path}: a segment was removed while it was read (by retention, or by hand): offsets "
-                f"{lost[0].start_offset} to {lost[-1].end_offset - 1} are now neither in remote storage nor "
-                "here. Plan the read again"
-            )
-        return Relocated(state.source, () if held.is_empty else state.locate(held).slices, loss)
+        if not lost:
+            return None
+        return FileNotFoundError(
+            f"{self.path}: a segment was removed while it was read (by retention, or by hand): offsets "
+            f"{lost[0].start_offset} to {lost[-1].end_offset - 1} are gone. Plan the read again"
+        )
 
     def _whole_log(self, states: Mapping[str, LogState]) -> tuple[SegmentSlice, ...]:
         """Return the slices of the whole log, in which damage has not been looked for.

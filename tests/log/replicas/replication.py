@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, assign, truncate_from_end
-from native_log.log.replicas.history import history
+from native_log.log.leader_history import history
 from native_log.log.replicas.plan import CopyState
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
+from native_log import CorruptRecordError, KafkaLogError, LogDir, PartitionLog
 from native_log.log import PartitionCheckpoints
 from native_log.log.replicas.merge import merge
 from native_log.log.sources import slice_check
@@ -327,29 +327,6 @@ def test_an_unknown_value_of_replicas_is_rejected(tmp_path: Path) -> None:
     write_copy(tmp_path / "a", batches(0, 3))
     with pytest.raises(ValueError, match="expected longest or merge"):
         LogDir(tmp_path / "a", replicas="join")  # type: ignore[arg-type]
-
-
-def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> None:
-    whole = batches(0, 20)
-    directories = [write_copy(tmp_path / name, whole) for name in "ab"]
-    damage(directories[0], whole[5])
-    located = merged(tmp_path / "a", tmp_path / "b").range()
-    log = directories[0] / file_name(0, "log")
-    (directories[0] / "new").write_bytes(log.read_bytes() + Batch(60).data)
-    (directories[0] / "new").replace(log)
-    with pytest.raises(LogTruncatedError):
-        list(located.read())
-    assert rows(PartitionLog(located.source.open()).read()) == rows_of(whole)
-
-
-def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path) -> None:
-    directories = [write_copy(tmp_path / name, batches(0, 20)) for name in "ab"]
-    located = merged(tmp_path / "a", tmp_path / "b").range()
-    log = directories[0] / file_name(0, "log")
-    (directories[0] / "new").write_bytes(b"x" * (log.stat().st_size + 1))
-    (directories[0] / "new").replace(log)
-    with pytest.raises(LogTruncatedError):
-        list(located.read())
 
 
 def test_opening_a_merged_log_reads_at_most_the_last_segments(

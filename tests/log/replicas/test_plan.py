@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log.checkpoints.leader_epochs import EpochEntry
+from native_log.log.leader_history import BatchEpoch, History, agreed_end, history
 from native_log.log.offset_span import OffsetSpan
-from native_log.log.replicas.history import BatchEpoch, History, agreed_end, history
 from native_log.log.replicas.plan import CopySpan, CopyState, plan_merge
 
 from .replication import Partition, Replica
