@@ -18,7 +18,7 @@ from native_log.log.tiers.layouts.aiven import (
     parse_partition,
     parse_topic,
 )
-from native_log.log.tiers.tier import StoredSegments, only_folder
+from native_log.log.tiers.tier import StoredSegments, entries_of, only_folder
 from native_log.messages.reading import MessageError
 from native_log.prefetch import look_up_together
 from native_log.segment.segment import LogSegment
@@ -66,7 +66,7 @@ class AivenTier:
         above, _, begin = prefix.rpartition("/")
         parent = root / above if above else root
         try:
-            names = sorted(_folders(parent))
+            names = sorted(_folders(parent.list().values()))
         except FileNotFoundError:
             if not above:
                 raise
@@ -77,7 +77,9 @@ class AivenTier:
             if topic.startswith(begin) and parse_topic(topic.removeprefix(begin)) is not None
         ]
         listed = look_up_together(
-            lambda topic: sorted(_folders(parent / topic)), topics, are_local=root.storage is LOCAL
+            lambda topic: sorted(_folders(entries_of(parent / topic))),
+            topics,
+            are_local=root.storage is LOCAL,
         )
         folders: dict[PartitionName, tuple[Folder, ...]] = {}
         for topic, numbers in listed.items():
@@ -106,15 +108,19 @@ class AivenTier:
         known: list[tuple[int, RemoteSegment]] = []
         complete = [key for key, (_, kinds) in sorted(objects.items()) if {LOG, MANIFEST} <= kinds.keys()]
 
-        def read(key: _Key) -> Manifest | KafkaLogError:
+        def read(key: _Key) -> Manifest | KafkaLogError | None:
             try:
                 return read_manifest(folder.storage, objects[key][1][MANIFEST].path)
+            except FileNotFoundError:
+                return None  # a broker deletes the segment
             except KafkaLogError as error:
                 return error
 
         manifests = look_up_together(read, complete, are_local=folder.storage is LOCAL)
         for key, manifest in manifests.items():
             place, kinds = objects[key]
+            if manifest is None:
+                continue
             if isinstance(manifest, KafkaLogError):
                 logger.warning("%s; the segment counts as missing", manifest)
                 continue
@@ -145,10 +151,7 @@ class AivenTier:
             if place is None:
                 continue
             if place.path not in listed:
-                try:
-                    listed[place.path] = _objects(place)
-                except FileNotFoundError:
-                    listed[place.path] = {}
+                listed[place.path] = _objects(place)
             if segment.key in listed[place.path]:
                 found[segment.key] = place, listed[place.path][segment.key]
         return found
@@ -181,15 +184,15 @@ class AivenTier:
 def _objects(folder: Folder) -> dict[_Key, dict[str, FileEntry]]:
     """Return the objects in a folder by segment and kind."""
     objects: dict[_Key, dict[str, FileEntry]] = {}
-    for entry in folder.list().values():
+    for entry in entries_of(folder):
         name = parse_object(entry.name)
         if name is not None:
             objects.setdefault(name.key, {})[name.kind] = entry
     return objects
 
 
-def _folders(folder: Folder) -> Iterable[str]:
-    return (name for name, entry in folder.list().items() if is_directory(entry))
+def _folders(entries: Iterable[FileEntry]) -> Iterable[str]:
+    return (entry.name for entry in entries if is_directory(entry))
 
 
 def _segment(folder: Folder, key: tuple[int, str], entry: FileEntry, manifest: Manifest) -> LogSegment:

@@ -14,7 +14,7 @@ from native_log.segment.segment import LogSegment
 from native_log.storage import LOCAL, Folder, is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from native_log.log.tiers.layouts.names import ObjectName, PartitionName
     from native_log.log.tiers.remote_segment import RemoteSegment
@@ -116,7 +116,7 @@ class PlainTier:
         del named  # the names of objects are always the same
         folder = only_folder(self, partition)
         objects: dict[tuple[int, str], dict[str, FileEntry]] = {}
-        for entry in folder.list().values():
+        for entry in entries_of(folder):
             name = self.parse_object(entry.name)
             if name is not None:
                 objects.setdefault(name.key, {})[name.kind] = entry
@@ -127,6 +127,14 @@ class PlainTier:
         ]
         damaged = frozenset(objects.keys() - logs.keys())
         return StoredSegments(logs, damaged, tuple(segments_by_name(copies)))
+
+
+def entries_of(folder: Folder) -> Iterable[FileEntry]:
+    """Return what a folder contains. In an object store, a folder is gone when its last object is deleted."""
+    try:
+        return folder.list().values()
+    except FileNotFoundError:
+        return ()
 
 
 def only_folder(tier: Tier, partition: PartitionName) -> Folder:
@@ -166,13 +174,17 @@ def _segment(folder: Folder, start_offset: int, objects: Mapping[str, FileEntry]
 
 def _with_objects(folder: Folder, parse_object: Callable[[str], ObjectName | None]) -> Iterator[Folder]:
     """Yield the folders that contain objects of segments, level by level."""
+
+    def entries_in(each: Folder) -> Iterable[FileEntry]:
+        return each.list().values() if each is folder else entries_of(each)
+
     folders = [folder]
     for _ in range(_DEEPEST + 1):
-        listed = map_together(Folder.list, folders, are_local=folder.storage is LOCAL)
+        listed = map_together(entries_in, folders, are_local=folder.storage is LOCAL)
         deeper: list[Folder] = []
         for each, entries in zip(folders, listed, strict=True):
-            if any(map(parse_object, entries)):
+            if any(parse_object(entry.name) for entry in entries):
                 yield each
             else:
-                deeper += [each / entry.name for entry in entries.values() if is_directory(entry)]
+                deeper += [each / entry.name for entry in entries if is_directory(entry)]
         folders = deeper
