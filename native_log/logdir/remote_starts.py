@@ -85,6 +85,15 @@ def _by_partition(starts: Mapping[RemotePartition, int]) -> dict[tuple[str, int]
     return by_partition
 
 
+def is_known_empty(log_dirs: Iterable[Folder]) -> bool:
+    """Return whether the metadata in log directories says that nothing is in remote storage.
+
+    Without metadata, that is not known.
+    """
+    directories = [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]
+    return bool(directories) and not _segments_in(directories).start_offsets()
+
+
 def read_remote_segments(log_dirs: Iterable[Folder]) -> RemoteSegments:
     """Return the segments in remote storage that the metadata in log directories tells of.
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, get_args
 
 from native_log.arguments import text
 from native_log.errors import KafkaLogError
 from native_log.log.tiers.detection import RemoteLayout, find_tier
+from native_log.log.tiers.tier import PlainTier
 from native_log.logdir.discovery import readable_path, readable_paths
 from native_log.logdir.remote_logs import RemoteLogs
-from native_log.storage import Folder, UrlPath, storage_of
+from native_log.logdir.remote_starts import is_known_empty
+from native_log.storage import LOCAL, Folder, UrlPath, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.storage import StorageOptions
+
+logger = logging.getLogger(__name__)
 
 
 class RemoteArguments(TypedDict, total=False):
@@ -93,18 +98,38 @@ class RemoteStorage:
         )
 
     def find_logs(self, log_dirs: Iterable[Folder], options: StorageOptions) -> RemoteLogs:
-        """List the partitions in it. Raises KafkaLogError, OSError.
+        """List the partitions in it.
+
+        There may be none only if the metadata says so. Otherwise the path may be wrong.
 
         Args:
             log_dirs: the log directories whose logs are read.
             options: the options of object stores.
+
+        Raises KafkaLogError, OSError.
         """
-        metadata = log_dirs
+        metadata = list(log_dirs)
         if self.metadata is not None:
             metadata = [Folder(str(path), storage_of(path, options)) for path in self.metadata]
         keys = None if self.keys is None else str(self.keys)
         root = Folder(str(self.path), storage_of(self.path, options))
-        return RemoteLogs(find_tier(root, self.layout, self.prefix, keys), metadata)
+        missing: OSError | None = None
+        try:
+            tier = find_tier(root, self.layout, self.prefix, keys)
+        except FileNotFoundError as error:
+            if root.storage is LOCAL:
+                raise
+            tier, missing = None, error  # an object store has no folders without objects
+        if tier is None:
+            if not is_known_empty(metadata):
+                raise missing or KafkaLogError(
+                    f"expected partitions in remote storage of layout {self.layout}, found none; check the "
+                    "path, remote.layout, and remote.prefix",
+                    path=root.path,
+                )
+            logger.info("%s: there are no segments in remote storage yet, or no longer", root)
+            tier = PlainTier.empty(root)
+        return RemoteLogs(tier, metadata)
 
 
 def _key_folder(keys: PathLike) -> Path:

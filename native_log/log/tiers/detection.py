@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from native_log.errors import KafkaLogError
 from native_log.log.tiers.aiven_tier import AivenTier
 from native_log.log.tiers.tier import PlainTier
 
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 RemoteLayout = Literal["auto", "local", "aiven", "pinterest"]
 
 
-def find_tier(root: Folder, layout: RemoteLayout, prefix: str = "", keys: str | None = None) -> Tier:
-    """Return the remote storage in a folder.
+def find_tier(root: Folder, layout: RemoteLayout, prefix: str = "", keys: str | None = None) -> Tier | None:
+    """Return the remote storage in a folder; None if no partition of that layout is there.
 
     Args:
         root: the folder.
@@ -24,9 +23,7 @@ def find_tier(root: Folder, layout: RemoteLayout, prefix: str = "", keys: str | 
         prefix: Aiven's `key.prefix`. With "auto", a prefix means Aiven's layout.
         keys: the folder with private keys for Aiven's layout.
 
-    Raises:
-        KafkaLogError: there is no partition of that layout.
-        FileNotFoundError, PermissionError, OSError: the folder cannot be listed.
+    Raises FileNotFoundError, PermissionError, OSError: the folder cannot be listed.
     """
     if layout == "auto" and prefix:
         layout = "aiven"
@@ -39,11 +36,4 @@ def find_tier(root: Folder, layout: RemoteLayout, prefix: str = "", keys: str | 
         tiers["local"] = PlainTier.local(root)
     if layout == "pinterest" or (layout == "auto" and not any(tier.folders for tier in tiers.values())):
         tiers["pinterest"] = PlainTier.pinterest(root)
-    found = next((tier for tier in tiers.values() if tier.folders), None)
-    if found is None:
-        raise KafkaLogError(
-            f"expected partitions in remote storage of layout {layout}, found none; check the path, "
-            "remote.layout, and remote.prefix",
-            path=root.path,
-        )
-    return found
+    return next((tier for tier in tiers.values() if tier.folders), None)

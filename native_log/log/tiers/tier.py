@@ -98,6 +98,11 @@ class PlainTier:
         return cls(root, folders, True, local.parse_object, local.REQUIRED)
 
     @classmethod
+    def empty(cls, root: Folder) -> PlainTier:
+        """Return a tier without partitions."""
+        return cls(root, {}, True, local.parse_object, local.REQUIRED)
+
+    @classmethod
     def pinterest(cls, root: Folder) -> PlainTier:
         """Return the tier of Pinterest's uploader with the partitions below `root`."""
         folders: dict[PartitionName, tuple[Folder, ...]] = {}
