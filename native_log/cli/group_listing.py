@@ -133,14 +133,14 @@ def format_json(listing: GroupListing) -> str:
 def format_csv(listing: GroupListing) -> str:
     """Format committed offsets as `kafka-consumer-groups --reset-offsets --from-file` reads them.
 
-    A line is topic,partition,offset for a single group, otherwise it begins with the group. Share groups and
-    expired offsets are left out.
+    A line is topic,partition,offset for a single group, otherwise it begins with the group. Share groups are
+    left out. Offsets count even if they have expired since: a broker deletes those that expire while it runs.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for name, group in listing.groups.items():
         for row in listing.offsets.get(name, []) if group["type"] != "share" else []:
-            if row["offset"] is not None and row["state"] != "expired":
+            if row["offset"] is not None:
                 place = row["topic"], row["partition"], row["offset"]
                 writer.writerow(place if len(listing.groups) == 1 else (name, *place))
     return text.getvalue().rstrip("\n")
