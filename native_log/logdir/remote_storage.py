@@ -127,7 +127,7 @@ class RemoteStorage:
                     "path, remote.layout, and remote.prefix",
                     path=root.path,
                 )
-            logger.info("%s: there are no segments in remote storage yet, or no longer", root)
+            logger.info("%s: remote storage has no segments", root)
             tier = PlainTier.empty(root)
         return RemoteLogs(tier, metadata)
 

@@ -31,7 +31,7 @@ def local_offsets(partition: TieredPartition) -> list[int]:
 
 
 def delete_folder(partition: TieredPartition) -> None:
-    """Delete all objects, and the folder, which an object store has no longer then."""
+    """Delete all objects and their folder. An object store has no empty folders."""
     for folder in {each.parent for each in partition.objects()}:
         shutil.rmtree(folder)
 

@@ -1,4 +1,4 @@
-"""Remote storage in which nothing is yet, or no longer: only metadata tells it from a wrong path."""
+"""Empty remote storage, which only metadata distinguishes from a wrong path."""
 
 from __future__ import annotations
 

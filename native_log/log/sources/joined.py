@@ -245,7 +245,7 @@ class JoinedSource:
                     offset=span.start_offset,
                 )
         start, end = state.local_log_start_offset, state.log_end_offset
-        lost = [*now.lost(span.intersection(OffsetSpan(start, end)))]
+        lost = [*now.lost(span)]
         if span.start_offset < start:
             lost.insert(0, OffsetSpan(span.start_offset, min(span.end_offset, start)))
         if span.end_offset > end:

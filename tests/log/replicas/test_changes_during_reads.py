@@ -1,4 +1,4 @@
-"""Copies change between the plan of a read and the read itself, as those of running brokers do."""
+"""Reads of merged copies whose files change after planning, as they do on running brokers."""
 
 from __future__ import annotations
 
