@@ -53,7 +53,7 @@ INNER_LAYERS = {
         "reading",
         *("gaps", "sources", "readable_log", "unbounded_range"),
         *("replicas", "tiers", "replacing", "recovery", "writing", "live"),
-        *("partition_log", "largest_timestamp", "verification"),
+        *("partition_log", "largest_timestamp", "segment_check", "verification"),
     ),
     "logdir": (
         *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),

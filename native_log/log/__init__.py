@@ -16,7 +16,7 @@
 | writing | append records and batches; roll segments |
 | replacing | replace segments by cleaned ones, and finish a replacement after a crash |
 | recovery | recover a log after an unclean shutdown |
-| verification, epoch_check, problems | check a log without changing it |
+| verification, segment_check, epoch_check, problems | check a log without changing it |
 | replicas | several copies of one log, read as one log |
 | partition_log | PartitionLog, the public API of one partition: read, append and follow |
 """

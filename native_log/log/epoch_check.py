@@ -11,7 +11,7 @@ from native_log.log.problems import Problem, advice_for
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -50,17 +50,18 @@ class EpochCheck:
     """
 
     def __init__(
-        self, path: Path, topic: str, log_start_offset: int, leader_epochs: tuple[EpochEntry, ...]
+        self, path: Path, topic: str, log_start_offset: int, read_epochs: Callable[[], tuple[EpochEntry, ...]]
     ) -> None:
         """Begin the check of the log in the partition directory `path`.
 
         Args:
             path, topic, log_start_offset: those of the log.
-            leader_epochs: the entries of its leader-epoch-checkpoint.
+            read_epochs: reads the entries of its leader-epoch-checkpoint.
         """
         self._path = path
         self._log_start_offset = log_start_offset
-        self._leader_epochs = leader_epochs
+        self._read_epochs = read_epochs
+        self._leader_epochs = read_epochs()
         self._advice = advice_for(topic)
         self._is_missing = False
         self._before: _EpochRun | None = None
@@ -117,26 +118,31 @@ class EpochCheck:
         Batches below the checkpoint's first entry may have any epoch up to that of the entry: retention
         removes earlier entries.
         """
-        start = self._log_start_offset
-        if run is None or run.is_wrong or run.last_offset < start:
+        if run is None or run.is_wrong or run.last_offset < self._log_start_offset:
             return
-        entries = self._leader_epochs
+        problem = self._mismatch(run)
+        if problem is not None:
+            # The batches may be newer than what was read: a broker writes a new epoch before its first batch.
+            self._leader_epochs = self._read_epochs()
+            problem = self._mismatch(run)
+        if problem is not None and not self._is_missing:
+            self._is_missing = not self._leader_epochs
+            yield problem
+
+    def _mismatch(self, run: _EpochRun) -> Problem | None:
+        """Return how a run differs from the checkpoint as it was read; None if it does not."""
+        start, entries = self._log_start_offset, self._leader_epochs
         where = f"position {run.position} of {run.path.rpartition('/')[2]}"
         if not entries:
-            if not self._is_missing:
-                self._is_missing = True
-                message = (
-                    f"the batch at {where} has epoch {run.epoch}, but the checkpoint is empty or missing"
-                )
-                yield self._checkpoint_problem(run.offset, message)
-            return
+            message = f"the batch at {where} has epoch {run.epoch}, but the checkpoint is empty or missing"
+            return self._checkpoint_problem(run.offset, message)
         for offset in (max(start, run.offset), run.last_offset):
             covering = [entry for entry in entries if entry.start_offset <= offset]
             epoch = covering[-1].epoch if covering else min(run.epoch, entries[0].epoch)
             if epoch != run.epoch:
                 expected = f"expected epoch {run.epoch} at offset {offset}, as in the batch at {where}"
-                yield self._checkpoint_problem(offset, f"{expected}, found {epoch}")
-                return
+                return self._checkpoint_problem(offset, f"{expected}, found {epoch}")
+        return None
 
     def _out_of_order(self, run: _EpochRun, expected: str) -> Problem:
         message = f"expected a leader epoch of {expected}, found {run.epoch}"

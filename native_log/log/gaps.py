@@ -97,28 +97,40 @@ class GapCount:
     def __str__(self) -> str:
         return f"{format_count(self.offsets, 'offset')} in {format_count(self.gaps, 'gap')}"
 
+    def include(self, later: GapCount) -> None:
+        """Count the gaps of a later part of the log."""
+        if self.first is None:
+            self.first, self.position = later.first, later.position
+        self.gaps += later.gaps
+        self.offsets += later.offsets
+        self.last_offset = max(self.last_offset, later.last_offset)
+
     @property
     def doubt(self) -> str:
         """What these gaps mean in a topic whose policy is unknown."""
         return f"{self} have no records. {DOUBT}"
 
 
+def gap_problem(found: GapCount, path: Path) -> Problem:
+    """Return the problem of a segment with gaps, in the file `path`, whose topic is not compacted."""
+    assert found.first is not None
+    first, last = found.first.start_offset, found.first.end_offset - 1
+    message = f"no batch has {found}, the first from {first} to {last}. {UNEXPLAINED}"
+    return Problem("missing", str(path), found.position, first, message, GAP_ADVICE)
+
+
 class GapCheck:
     """Check that a log has all its offsets. Its segments, batches and damage are passed in order.
 
-    Gaps in a topic that is not compacted are a problem of the segment in which they end. In a topic whose
-    policy is unknown they are only counted. Offsets that damage may have held are in no gap.
-
-    Attributes:
-        doubtful: the gaps that compaction may explain, because the policy is unknown.
+    A gap belongs to the segment in which it ends. Offsets that damage may have held, and those whose absence
+    compaction explains, are in no gap.
     """
 
     def __init__(self, gaps: Gaps, start_offset: int) -> None:
         """Begin a check. `gaps`: whether compaction explains gaps; `start_offset`: the first offset."""
-        self.doubtful = GapCount()
         self._gaps = gaps
         self._expected = start_offset
-        self._missing = GapCount()
+        self._found = GapCount()
         self._ends_damaged = False
 
     def begin(self, base_offset: int, *, is_reported: bool) -> None:
@@ -140,15 +152,11 @@ class GapCheck:
         self._ends_damaged = damaged.next_offset is None
         self._expected = max(self._expected, damaged.next_offset or 0)
 
-    def finish(self, path: Path) -> Iterator[Problem]:
-        """Yield the problem of the segment in the file `path`, if it has one."""
-        missing, self._missing = self._missing, GapCount()
-        if missing.first is not None:
-            first, last = missing.first.start_offset, missing.first.end_offset - 1
-            message = f"no batch has {missing}, the first from {first} to {last}. {UNEXPLAINED}"
-            yield Problem("missing", str(path), missing.position, first, message, GAP_ADVICE)
+    def finish(self) -> GapCount:
+        """End the segment, and return its gaps."""
+        found, self._found = self._found, GapCount()
+        return found
 
     def _count(self, gap: OffsetSpan, position: int) -> None:
-        if gap.is_empty or self._gaps is Gaps.COMPACTED:
-            return
-        (self._missing if self._gaps is Gaps.UNEXPLAINED else self.doubtful).add(gap, position)
+        if not gap.is_empty and self._gaps is not Gaps.COMPACTED:
+            self._found.add(gap, position)

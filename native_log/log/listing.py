@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
+from native_log.log.changing_files import ATTEMPTS, CHANGED
 from native_log.log.log_files import (
     SegmentFiles,
     indexes_without_log,
@@ -19,7 +20,7 @@ from native_log.log.log_files import (
 )
 from native_log.log.ordinary_listing import list_ordinary
 from native_log.log.tail import Tail, find_tail
-from native_log.segment.files import LOG, MAX_OFFSET
+from native_log.segment.files import LOG, MAX_OFFSET, MAX_SEGMENT_BYTES
 from native_log.segment.scan import BATCH_COLUMNS, scan_file
 from native_log.segment.segment import LogSegment
 from native_log.storage import Folder, Window, folder_of, is_file
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.storage import FileEntry, KnownFile
 
-_MAX_SEGMENT_BYTES = 2**31 - 1
-_ATTEMPTS = 5
 _LOG_SUFFIX = f".{LOG}"
 
 
@@ -87,11 +86,11 @@ def _list(
 
 
 def _list_any(folder: Folder, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             return _listing_of(folder, _files(folder.list()), max_batch_bytes, ignored)
         except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1 or not folder.exists():
+            if attempt == ATTEMPTS - 1 or not folder.exists():
                 raise
     raise AssertionError
 
@@ -121,7 +120,7 @@ def _listing_of(
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()
         check_regular(stat.st_mode, f"{directory}/{names.log}")
-        if stat.st_size > _MAX_SEGMENT_BYTES:
+        if stat.st_size > MAX_SEGMENT_BYTES:
             raise KafkaLogError(
                 "expected a segment of less than 2^31 bytes, because positions have 32 bits, found "
                 f"{stat.st_size} bytes; move the file away to read the rest of the log",
@@ -164,15 +163,24 @@ def list_with_tail(
         max_batch_bytes: see PartitionLog.
         listed: what `list_ahead` has found; None: list the directory now.
     """
-    listing, tail = _list(directory, max_batch_bytes, listed)
-    if tail is not None:
-        return listing, tail
+    for attempt in range(ATTEMPTS):
+        listing, tail = _list(directory, max_batch_bytes, listed)
+        try:
+            return listing, tail or _tail(listing, clean_shutdown, max_batch_bytes)
+        except CHANGED:  # a broker has just removed, replaced or truncated the last segment
+            if attempt == ATTEMPTS - 1:
+                raise
+        listed = None
+    raise AssertionError
+
+
+def _tail(listing: LogListing, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
     if not listing.segments:
-        return listing, Tail(0, 0)
+        return Tail(0, 0)
     last = listing.segments[-1]
     if last.size_bytes == 0:
-        return listing, Tail(0, last.base_offset)
-    return listing, tail_of(last, clean_shutdown, max_batch_bytes)
+        return Tail(0, last.base_offset)
+    return tail_of(last, clean_shutdown, max_batch_bytes)
 
 
 def _files(entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:

@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice, pairwise
-from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING
 
+from native_log.checkpoints.leader_epochs import read_leader_epochs
 from native_log.errors import CorruptIndexError
+from native_log.log.changing_files import ATTEMPTS, CHANGED
 from native_log.log.epoch_check import EpochCheck
-from native_log.log.gaps import GAP_ADVICE, GapCheck, GapCount
+from native_log.log.gaps import GapCheck, GapCount, gap_problem
 from native_log.log.missing_segments import MissingSegment, missing_segments
 from native_log.log.offset_span import OffsetSpan
-from native_log.log.problems import Advice, Problem, advice_for
+from native_log.log.problems import Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
+from native_log.log.producers.producer_states import newest_snapshot
+from native_log.log.segment_check import SegmentCheck
 from native_log.policies import Gaps
 from native_log.prefetch import map_ahead
-from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.segment.damage import DamagedRange
-from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
-from native_log.segment.files import (
-    INDEX,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-    file_name,
-)
-from native_log.segment.indexing import ORDER
-from native_log.segment.rebuild import ValidBatches, read_all_batches
-from native_log.segment.scan import first_at_least, int32s, int64s
+from native_log.segment.rebuild import read_all_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.partition_log import PartitionLog
-    from native_log.segment.health import IndexHealth
+    from native_log.log.segment_check import Part
     from native_log.segment.segment import LogSegment
-    from native_log.segment.transaction_index import AbortedTxn
-    from native_log.storage import DataFile
 
-_DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
-
-_SERVED = (
-    "Brokers serve this batch of {} bytes, and consumers fail to read it. Take the file from another "
-    "replica, or read with mode dropMalformed"
-)
 _BYTES_AHEAD = 8 << 20
 """About how much memory the batches of a segment take that are read ahead."""
 _PART_BYTES, _ROW_BYTES = 28 << 10, 160
 """What Arrow takes for batches that are returned together, and for each of their headers."""
-_Part: TypeAlias = "ValidBatches | DamagedRange"
-_INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_INDEX: "transaction-index"}
 
 
 def verify_log(
@@ -73,9 +53,11 @@ def verify_log(
     - producer state snapshots, leader epochs and checkpoints;
     - offsets that no batch has, if the topic is not compacted.
 
-    If the topic's policy is unknown, such offsets are only counted. After damage, the check
-    continues with the next valid batch. While a broker has the directory open, the end of the last segment is
-    not checked, because a batch may be half written.
+    If the topic's policy is unknown, such offsets are only counted. After damage, the check continues with
+    the next valid batch.
+
+    While a broker has the directory open, the end of the last segment is not checked, because a batch may be
+    half written. If the broker deletes segments, they are not checked. If it compacts some, the new ones are.
 
     Args:
         log: the log.
@@ -84,60 +66,160 @@ def verify_log(
         threads: the number of segments to read at a time.
         gaps: whether compaction explains offsets that no batch has.
         on_doubt: called with the gaps of a log whose topic's policy is unknown, if it has some.
+
+    Raises OSError, KafkaLogError: a file cannot be read.
     """
-    base = log.segments[0].base_offset if log.segments else 0
-    start = max(base, log.log_start_offset)
-    states = newest_snapshot(log.path, log.state.usable_snapshots, start, base)
-    previous = -1
-    advice = advice_for(log.topic)
-    epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
-    gap_check = GapCheck(gaps, start)
-    missing = {each.span.end_offset: each for each in missing_segments(log.state)}
-    cut = None
-    for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
-        is_last = segment is log.segments[-1]
-        missing_before = missing.pop(segment.base_offset, None)
-        if missing_before is not None:
-            yield _missing_segment(log, missing_before)
-        gap_check.begin(segment.base_offset, is_reported=bool(cut or missing_before))
-        below = max(previous, segment.base_offset - 1)
-        check = _SegmentCheck(segment, states, epochs, gap_check, advice, below, advance)
-        with segment.open() as file:
-            for part in parts:
-                check.take(file, part)
-        is_written = is_last and log.checkpoints.live
-        problems = [
-            *check.problems,
-            *check.check_damage(is_last, is_written),
-            *gap_check.finish(segment.path),
-        ]
-        cut = None if is_last else check.check_cut()
-        if cut is not None and segment.size_bytes:  # an empty segment is missing
-            problems.append(cut)
-        yield from sorted(problems, key=_position)
-        if not is_written:
-            yield from check.check_transaction_index()
-        yield from check.check_offset_index(is_last, is_written, is_cut=cut is not None)
-        yield from check.check_time_index(is_last)
-        previous = check.previous
-        advance(segment.size_bytes - check.position)
-    for each in missing.values():
-        yield _missing_segment(log, each)
-    if gap_check.doubtful.gaps:
-        on_doubt(gap_check.doubtful)
+    verification = _Verification(log, advance, threads, gaps)
+    verification.run()
+    log = verification.log
+    found = GapCount()
+    for each in verification.checked:
+        yield from each.problems
+        found.include(each.gaps)
+    if found.gaps and gaps is Gaps.UNKNOWN:
+        on_doubt(found)
+    yield from _check_missing_end(log)
     yield from _check_lost(log)
     yield from _check_snapshots(log)
     yield from _check_end(log)
     yield from _check_start(log)
-    yield from epochs.finish()
+    yield from verification.of_epochs
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedSegment:
+    """A segment that was checked, with its problems, and the gaps that end in it."""
+
+    segment: LogSegment
+    problems: Sequence[Problem]
+    gaps: GapCount
+
+
+@dataclass(slots=True)
+class _Verification:
+    """The check of the segments of a log, which a broker may be changing.
+
+    Attributes:
+        log: the log as it was opened last.
+        advance, threads, gaps: see `verify_log`.
+        checked: the segments that were checked, in order.
+        of_epochs: the problems of leader epochs, as keys.
+    """
+
+    log: PartitionLog
+    advance: Callable[[int], None]
+    threads: int
+    gaps: Gaps
+    checked: list[_CheckedSegment] = field(default_factory=list)
+    of_epochs: dict[Problem, None] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Check all segments.
+
+        If a file was replaced or removed before it was read, open the log again and continue there. Problems
+        are believed only of files that are still there afterwards: those of other files may come from
+        reading some files before a change and some after it.
+        """
+        failures = 0
+        while True:
+            begun = len(self.checked)
+            error = self._check_rest()
+            if error is None and not any(each.problems for each in self.checked):
+                return
+            self.log = self.log.reopen()
+            valid = self._count_valid()
+            is_all_valid = valid == len(self.checked)
+            if error is None and is_all_valid:
+                return
+            failures = 0 if is_all_valid and valid > begun else failures + 1
+            if failures == ATTEMPTS:
+                if error is not None:
+                    raise error
+                return
+            del self.checked[valid:]
+
+    def _check_rest(self) -> Exception | None:
+        """Check the segments that are left. Return the error if a file was replaced or removed."""
+        log = self.log
+        read_epochs = partial(read_leader_epochs, log.state.source.folder)
+        epochs = EpochCheck(log.path, log.topic, log.log_start_offset, read_epochs)
+        try:
+            self.checked.extend(self._check_segments(epochs))
+        except CHANGED as error:
+            return error
+        finally:
+            self.of_epochs.update(dict.fromkeys(epochs.finish()))
+        return None
+
+    def _count_valid(self) -> int:
+        """Return how many of the checked segments, from the first on, have no problems of changed files."""
+        segments = {segment.base_offset: segment for segment in self.log.segments}
+        for index, each in enumerate(self.checked):
+            if each.problems and not _is_unchanged(each.segment, segments.get(each.segment.base_offset)):
+                return index
+        return len(self.checked)
+
+    def _check_segments(self, epochs: EpochCheck) -> Iterator[_CheckedSegment]:
+        """Check the segments after the checked ones."""
+        log, advance = self.log, self.advance
+        checked_end = self.checked[-1].segment.end_offset if self.checked else 0
+        segments = [segment for segment in log.segments if segment.end_offset > checked_end]
+        base = segments[0].base_offset if segments else checked_end
+        start = max(base, log.log_start_offset)
+        states = newest_snapshot(log.path, log.state.usable_snapshots, start, base)
+        previous = -1
+        advice = advice_for(log.topic)
+        gap_check = GapCheck(self.gaps, start)
+        missing = {each.span.end_offset: each for each in missing_segments(log.state)}
+        cut = None
+        for segment, parts in zip(segments, _read_segments(segments, self.threads, advance), strict=True):
+            is_last = segment is segments[-1]
+            missing_before = missing.pop(segment.base_offset, None)
+            problems = []
+            if missing_before is not None:
+                problems.append(_missing_segment(log, missing_before))
+            gap_check.begin(segment.base_offset, is_reported=bool(cut or missing_before))
+            below = max(previous, segment.base_offset - 1)
+            is_written = is_last and log.checkpoints.live
+            check = SegmentCheck(
+                segment, is_last, is_written, states, epochs, gap_check, advice, below, advance
+            )
+            with segment.open() as file:
+                for part in parts:
+                    check.take(file, part)
+            of_batches = [*check.problems, *check.check_damage()]
+            found = gap_check.finish()
+            if found.gaps and self.gaps is Gaps.UNEXPLAINED:
+                of_batches.append(gap_problem(found, segment.path))
+            cut = None if is_last else check.check_cut()
+            if cut is not None and segment.size_bytes:  # an empty segment is missing
+                of_batches.append(cut)
+            problems += sorted(of_batches, key=lambda problem: problem.position or 0)
+            if not is_written:
+                problems += check.check_transaction_index()
+            problems += check.check_offset_index(is_cut=cut is not None)
+            problems += check.check_time_index()
+            previous = check.previous
+            advance(segment.size_bytes - check.position)
+            yield _CheckedSegment(segment, problems, found)
+
+
+def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
+    """Return whether the files of a segment are still there. `now` has the same base offset; None: no one."""
+    return (
+        now is not None
+        and (now.id == segment.id or (now.inode == segment.inode and now.size_bytes >= segment.size_bytes))
+        and (now.log, now.index, now.time_index, now.transaction_index)
+        == (segment.log, segment.index, segment.time_index, segment.transaction_index)
+    )
 
 
 def _read_segments(
     segments: Sequence[LogSegment], threads: int, advance: Callable[[int], None]
-) -> Iterator[Iterator[_Part]]:
+) -> Iterator[Iterator[Part]]:
     """Yield the batches and damaged ranges of each segment, and meanwhile read the following segments."""
 
-    def read_ahead(segment: LogSegment) -> Iterator[_Part]:
+    def read_ahead(segment: LogSegment) -> Iterator[Part]:
         parts = read_all_batches(segment)
         ahead, held_bytes = [], 0
         while held_bytes < _BYTES_AHEAD and (part := next(parts, None)) is not None:
@@ -150,235 +232,6 @@ def _read_segments(
     return map(read_all_batches, segments) if threads == 1 else map_ahead(read_ahead, segments, threads)
 
 
-def _int64s() -> array[int]:
-    return array("q")
-
-
-@dataclass(slots=True)
-class _SegmentCheck:
-    """The checks of one segment, and what they collect while its batches are read.
-
-    Attributes:
-        segment: the segment.
-        states: the producer state of the log, up to the last batch read.
-        epochs: the check of the log's leader epochs.
-        gaps: the check that no offset is missing.
-        advice: the advice for this log.
-        previous: the greatest offset of the log so far; at least the offset before the segment.
-        advance: called with the number of bytes processed.
-        position: the position up to which the segment was processed.
-        problems: problems of its batches.
-        positions, last_offsets, timestamps_ms: position, last offset and maximum timestamp of each valid
-            batch.
-        damaged: the byte ranges without valid batches.
-        aborted: the transactions whose ABORT marker is in the segment.
-    """
-
-    segment: LogSegment
-    states: ProducerStates
-    epochs: EpochCheck
-    gaps: GapCheck
-    advice: Advice
-    previous: int
-    advance: Callable[[int], None]
-    position: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    positions: array[int] = field(default_factory=_int64s)
-    last_offsets: array[int] = field(default_factory=_int64s)
-    timestamps_ms: array[int] = field(default_factory=_int64s)
-    damaged: list[DamagedRange] = field(default_factory=list)
-    aborted: list[AbortedTxn] = field(default_factory=list)
-
-    def take(self, file: DataFile, part: _Part) -> None:
-        """Check the next valid batches of the segment, or note its next damaged range."""
-        if isinstance(part, DamagedRange):
-            self.damaged.append(part)
-            self.gaps.lose(part)
-            return
-        batches = part.batches
-        positions, lasts = int64s(batches, "position"), int64s(batches, "lastOffset")
-        sizes = int32s(batches, "sizeInBytes")
-        for position in part.invalid_records:
-            index = bisect_left(positions, position)
-            if index < len(positions):
-                first = batches.column("baseOffset")[index].as_py()
-                if first is None:  # a wrapper: only its records have the first offset
-                    first = 1 + (lasts[index - 1] if index else self.previous)
-                self._check_records(file, position, sizes[index], first, lasts[index])
-        self.previous = lasts[-1]
-        self.damaged += part.damaged
-        self.gaps.take(batches, part.damaged)
-        self.problems += self.epochs.take(file.path, batches)
-        end = positions[-1] + sizes[-1]
-        self.advance(end - self.position)
-        self.position = end
-        self.positions.frombytes(positions.cast("b"))
-        self.last_offsets.frombytes(lasts.cast("b"))
-        self.timestamps_ms.frombytes(int64s(batches, "maxTimestamp").cast("b"))
-        # Brokers ignore transactions below the log start offset.
-        first_known = first_at_least(batches, "lastOffset", self.states.end_offset)
-        if first_known is not None:
-            self.aborted += self.states.apply(batches.slice(first_known), partial(read_batch, file))
-
-    def _check_records(self, file: DataFile, position: int, size: int, first: int, last: int) -> None:
-        """Check the records of a batch, which may have the offsets from `first` to `last`."""
-        message = _records_problem(file.read(position, size), first, last)
-        if message is not None:
-            problem = Problem("records", file.path, position, first, message, _SERVED.format(size))
-            self.problems.append(problem)
-
-    def check_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
-        """Yield a problem for each damaged range."""
-        for damaged in self.damaged:
-            at_end = damaged.next_offset is None
-            if not (at_end and is_written):
-                kind, advice = damaged.kind, self.advice.damaged
-                if kind == ORDER:
-                    advice = self.advice.disordered
-                elif at_end and is_last:
-                    kind, advice = "torn", self.advice.torn
-                problem = f"{damaged.reason}. {_extent(damaged)}"
-                yield Problem(kind, damaged.path, damaged.position, damaged.offset, problem, advice)
-
-    def check_transaction_index(self) -> Iterator[Problem]:
-        """Check that the transaction index lists all aborted transactions.
-
-        A broker knows aborted transactions only from this index. It does not notice if the file is missing.
-        """
-        index = self.segment.load_transaction_index()
-        listed = {(entry.producer_id, entry.last_offset) for entry in index.entries}
-        for txn in self.aborted:
-            if (txn.producer_id, txn.last_offset) not in listed:
-                message = (
-                    f"expected an entry for the aborted transaction of producer {txn.producer_id} from "
-                    f"offset {txn.first_offset}, found none: read_committed consumers get its records"
-                )
-                yield self._index_problem(TRANSACTION_INDEX, None, txn.last_offset, message)
-        if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
-            yield self._unhealthy(TRANSACTION_INDEX, index.health)
-
-    def check_cut(self) -> Problem | None:
-        """Return a problem if records at the end of the file are missing, as the time index shows.
-
-        The index gets its last entry when the segment is complete.
-        """
-        entry = self.segment.last_time_entry()
-        last = self.last_offsets[-1] if self.last_offsets else self.segment.base_offset - 1
-        if entry is None or self.damaged or not last < entry[1] < self.segment.end_offset:
-            return None
-        message = (
-            f"the file ends with offset {last}, but according to its time index it had offset {entry[1]}"
-        )
-        return Problem("missing", str(self.segment.path), self.position, last + 1, message, GAP_ADVICE)
-
-    def check_offset_index(self, is_last: bool, is_written: bool, *, is_cut: bool) -> Iterator[Problem]:
-        """Check that each entry of the offset index points to a batch that fits its offset.
-
-        Entries that point beyond the end of a file that was cut off are right.
-        """
-        index = self.segment.load_offset_index()
-        health = index.health(self.segment.size_bytes)
-        if not is_cut:
-            yield from self._health(INDEX, health, is_last)
-        for entry, (offset, position) in enumerate(islice(index, health.entries)):
-            message = self._entry_problem(offset, position, is_written)
-            if message is not None:
-                message = f"entry {entry} points to position {position} of the .log{message}"
-                yield self._index_problem(INDEX, entry * OFFSET_ENTRY.size, offset, message)
-
-    def _entry_problem(self, offset: int, position: int, is_written: bool) -> str | None:
-        """Return what is wrong with an index entry; None if it is right.
-
-        A batch must begin at its position, all offsets before that position must be below its offset, and the
-        segment must reach its offset.
-        """
-        batch = bisect_left(self.positions, position)
-        if batch == len(self.positions) or self.positions[batch] != position:
-            return None if self._is_damaged(position) else ", where no batch begins"
-        if batch and self.last_offsets[batch - 1] >= offset:
-            return f" for offset {offset}, which lies before that position: lookups by offset miss records"
-        last = self.last_offsets[-1]
-        is_whole = not self.damaged or self.damaged[-1].end_position <= position
-        if last < offset and is_whole and not is_written:
-            return f" for offset {offset}, but the segment ends at {last}: a broker ends the log too early"
-        return None
-
-    def check_time_index(self, is_last: bool) -> Iterator[Problem]:
-        """Check each entry of the time index: no record up to its offset may have a greater timestamp."""
-        index = self.segment.load_time_index()
-        health = index.health()
-        yield from self._health(TIME_INDEX, health, is_last)
-        greatest, batches = -1, 0
-        for entry, (timestamp_ms, offset) in enumerate(islice(index, health.entries)):
-            while batches < len(self.last_offsets) and self.last_offsets[batches] <= offset:
-                greatest = max(greatest, self.timestamps_ms[batches])
-                batches += 1
-            if batches and greatest > timestamp_ms:
-                message = (
-                    f"entry {entry}: expected no timestamp greater than {timestamp_ms} up to its offset, "
-                    f"found {greatest} in the log: lookups by time miss records"
-                )
-                yield self._index_problem(TIME_INDEX, entry * TIME_ENTRY.size, offset, message)
-
-    def _is_damaged(self, position: int) -> bool:
-        before = bisect_right(self.damaged, position, key=attrgetter("position"))
-        return before > 0 and position < self.damaged[before - 1].end_position
-
-    def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
-        if health.status == "missing" and self.segment.size_bytes:
-            yield self._index_problem(kind, None, self.segment.base_offset, "the file is missing")
-        elif health.status in ("unreadable", "torn", "corrupt") or (
-            health.status == "zero-filled" and not may_be_preallocated
-        ):
-            yield self._unhealthy(kind, health)
-
-    def _unhealthy(self, kind: str, health: IndexHealth) -> Problem:
-        where = "" if health.status == "unreadable" else f" after the first {health.entries} entries"
-        return self._index_problem(kind, None, self.segment.base_offset, f"{health.status}{where}")
-
-    def _index_problem(self, kind: str, position: int | None, offset: int, message: str) -> Problem:
-        names = {
-            INDEX: self.segment.index,
-            TIME_INDEX: self.segment.time_index,
-            TRANSACTION_INDEX: self.segment.transaction_index,
-        }
-        path = f"{self.segment.directory}/{names[kind] or file_name(self.segment.base_offset, kind)}"
-        return Problem(_INDEX_KINDS[kind], path, position, offset, message, self.advice.reindex)
-
-
-def _position(problem: Problem) -> int:
-    return problem.position or 0
-
-
-def _extent(damaged: DamagedRange) -> str:
-    """Describe the bytes: `123 bytes, up to position 456, with offsets 7 to 9, cannot be read`."""
-    size = f"{damaged.end_position - damaged.position} bytes, up to position {damaged.end_position}"
-    first, following = damaged.offset, damaged.next_offset
-    if following is None:
-        return f"{size}, the end of the file, cannot be read"
-    if first is None or following <= first:
-        return f"{size}, cannot be read; no offset is missing"
-    return f"{size}, with offsets {first} to {following - 1}, cannot be read"
-
-
-def _records_problem(batch: bytes, least: int, last_offset: int) -> str | None:
-    """Return what is wrong with the records of a batch; None if nothing is.
-
-    Their offsets must increase, from `least` at the lowest to `last_offset` at the highest.
-    """
-    decoded = decode(batch, ["offset"], _DECODE_OPTIONS)
-    if decoded.damage is not None:
-        return decoded.damage.message
-    offsets = int64s(decoded.batch, "offset").tolist()
-    if offsets and not (least <= offsets[0] and offsets[-1] <= last_offset and _increase(offsets)):
-        return f"expected records with increasing offsets from {least} to {last_offset}, found {offsets[:9]}"
-    return None
-
-
-def _increase(offsets: list[int]) -> bool:
-    return all(before < after for before, after in pairwise(offsets))
-
-
 def _missing_segment(log: PartitionLog, missing: MissingSegment) -> Problem:
     does = "rebuilds" if missing.is_empty else "removes"
     return Problem(
@@ -389,6 +242,14 @@ def _missing_segment(log: PartitionLog, missing: MissingSegment) -> Problem:
         str(missing),
         f"Take it from another replica. A broker ignores the gap and {does} the index",
     )
+
+
+def _check_missing_end(log: PartitionLog) -> Iterator[Problem]:
+    """Yield a problem for a missing segment that no other segment follows."""
+    followed = set(log.state.base_offsets)
+    for missing in missing_segments(log.state):
+        if missing.span.end_offset not in followed:
+            yield _missing_segment(log, missing)
 
 
 def _check_lost(log: PartitionLog) -> Iterator[Problem]:
@@ -448,6 +309,8 @@ def _check_snapshots(log: PartitionLog) -> Iterator[Problem]:
         path = f"{log.path}/{name}"
         try:
             parse_snapshot(log.state.source.folder.read(name))
+        except FileNotFoundError:  # a broker has removed it
+            continue
         except CorruptIndexError as error:
             advice = (
                 "Remove it, as a broker does, which then uses an older snapshot and the batches after that"

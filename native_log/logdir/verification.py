@@ -221,6 +221,7 @@ def _check_partition(
     doubtful: dict[Path, GapCount],
     directory: PartitionDir,
 ) -> list[Problem]:
+    """Return the problems of a partition directory. One that a broker removes meanwhile has none."""
     own = progress.partition()
     try:
         log = log_dir.open_copy(directory)
@@ -238,6 +239,9 @@ def _check_partition(
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:
         path, position, offset, message = error.filename, None, None, error.strerror or str(error)
+        if directory.was_removed():
+            logger.warning("%s was removed before it was checked", directory.path)
+            return []
     finally:
         own.end()
     advice = "Make it readable, or take it from another replica"

@@ -169,7 +169,7 @@ class _LogCopy:
         self.account.findings.extend(listed.findings)
         self._epochs = drop_contradicted(_leader_epochs(self._path))
         self._epoch_check = EpochCheck(
-            self._path, source.directory.topic, start or self._first_base, self._epochs
+            self._path, source.directory.topic, start or self._first_base, lambda: self._epochs
         )
         self._are_epochs_right = True
         self._transactions = TransactionCheck(str(self._path))

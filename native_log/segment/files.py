@@ -20,6 +20,8 @@ _SUFFIXES = {
     for state in ("", CLEANED, SWAP, DELETED)
 }
 MAX_OFFSET = 2**63 - 1
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""Positions in index files have 32 bits."""
 
 
 class FileName(NamedTuple):

@@ -1,0 +1,190 @@
+"""Open and verify logs whose files a running broker changes meanwhile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import native_log
+from native_log import PartitionCheckpoints, PartitionLog
+from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
+from native_log.log import listing
+from native_log.log.verification import verify_log
+from native_log.policies import Gaps
+from native_log.segment.files import file_name
+from tests.builders.copies import batches, damage, write_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from native_log.log.tail import Tail
+
+WHOLE = batches(0, 20)
+ROLLS = [15, 30]
+LIVE = PartitionCheckpoints(live=True)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Three segments, with their indexes. A broker has the log open."""
+    directory = write_copy(tmp_path, WHOLE, rolls=ROLLS)
+    native_log.reindex(tmp_path)
+    return directory
+
+
+def verify(
+    log: PartitionLog, change: Callable[[], object] = lambda: None, gaps: Gaps = Gaps.UNEXPLAINED
+) -> list[tuple[str, int | None]]:
+    """Verify a log, and change it when its first batches have been read. Return kinds and offsets."""
+    changes = [change]
+
+    def advance(size_bytes: int) -> None:
+        if size_bytes and changes:
+            changes.pop()()
+
+    return [(each.kind, each.offset) for each in verify_log(log, advance, gaps=gaps)]
+
+
+def open_live(directory: Path) -> PartitionLog:
+    return PartitionLog.open(directory, checkpoints=LIVE)
+
+
+def delete_segment(directory: Path, base_offset: int) -> None:
+    for path in directory.glob(f"{base_offset:020d}.*"):
+        path.unlink()
+
+
+def compact(directory: Path) -> None:
+    """Replace the first two segments by one with every other batch."""
+    log = directory / file_name(0, "log")
+    log.with_suffix(".cleaned").write_bytes(b"".join(batch.data for batch in WHOLE[:10:2]))
+    log.with_suffix(".cleaned").replace(log)
+    delete_segment(directory, 15)
+    for kind in ("index", "timeindex"):
+        (directory / file_name(0, kind)).write_bytes(b"")
+
+
+@pytest.mark.parametrize("deleted", [[0], [0, 15]])
+def test_a_deleted_segment_has_no_problems(directory: Path, deleted: list[int]) -> None:
+    log = open_live(directory)
+    for base_offset in deleted:
+        delete_segment(directory, base_offset)
+    assert verify(log) == []
+
+
+def test_a_segment_that_is_deleted_while_it_is_read_has_no_problems(directory: Path) -> None:
+    damage(directory, WHOLE[3])
+    assert verify(open_live(directory)) == [("crc", 9)]
+    assert verify(open_live(directory), partial(delete_segment, directory, 0)) == []
+
+
+def test_damage_after_a_deleted_segment_is_found(directory: Path) -> None:
+    damage(directory, WHOLE[12])
+    log = open_live(directory)
+    delete_segment(directory, 0)
+    assert verify(log, partial(delete_segment, directory, 15)) == [("crc", 36)]
+
+
+def test_compacted_segments_are_checked_where_they_are_now(directory: Path) -> None:
+    log = open_live(directory)
+    compact(directory)
+    assert verify(log, gaps=Gaps.COMPACTED) == []
+    damage(directory, WHOLE[8])
+    assert verify(log, gaps=Gaps.COMPACTED) == [("crc", 21)]
+
+
+def test_a_problem_of_a_file_that_compaction_replaces_is_forgotten(directory: Path) -> None:
+    damage(directory, WHOLE[1])
+    log = open_live(directory)
+    assert verify(log, partial(compact, directory), Gaps.COMPACTED) == []
+
+
+def test_a_segment_that_is_gone_from_the_middle_is_missing(directory: Path) -> None:
+    log = open_live(directory)
+    assert verify(log, partial(delete_segment, directory, 15)) == [("missing", 15)]
+
+
+def test_what_is_appended_meanwhile_is_not_checked(directory: Path) -> None:
+    """The index has an entry for a batch that was not there when the log was listed."""
+    log = open_live(directory)
+    size = log.segments[-1].size_bytes
+
+    def append() -> None:
+        with (directory / file_name(30, "log")).open("ab") as file:
+            file.write(b"".join(batch.data for batch in batches(20, 22)))
+        with (directory / file_name(30, "index")).open("ab") as file:
+            file.write((62 - 30).to_bytes(4, "big") + size.to_bytes(4, "big"))
+
+    assert verify(log, append) == []
+    assert verify(open_live(directory)) == []
+
+
+def test_the_index_of_the_active_segment_may_not_exist_yet(directory: Path) -> None:
+    """A broker creates the indexes of a new segment when it first needs them."""
+    for kind in ("index", "timeindex"):
+        (directory / file_name(30, kind)).unlink()
+    assert verify(open_live(directory)) == []
+    assert verify(PartitionLog.open(directory)) == [("offset-index", 30), ("time-index", 30)]
+    (directory / file_name(15, "index")).unlink()
+    assert verify(open_live(directory)) == [("offset-index", 15)]
+
+
+def test_an_epoch_may_be_newer_than_the_check(directory: Path) -> None:
+    """A broker stores a new leader epoch, and appends batches with it."""
+    log = open_live(directory)
+
+    def append() -> None:
+        write_leader_epochs(directory, [EpochEntry(0, 0), EpochEntry(1, 60)])
+        with (directory / file_name(30, "log")).open("ab") as file:
+            file.write(b"".join(batch.data for batch in batches(20, 22, epoch=1)))
+
+    assert verify(log, append) == []
+    write_leader_epochs(directory, [EpochEntry(0, 0)])
+    assert verify(open_live(directory)) == [("leader-epochs", 60)]
+
+
+def test_a_removed_snapshot_has_no_problems(directory: Path) -> None:
+    snapshot = directory / file_name(30, "snapshot")
+    snapshot.write_bytes(b"damaged")
+    log = open_live(directory)
+    assert verify(log) == [("snapshot", 30)]
+    snapshot.unlink()
+    assert verify(log) == []
+
+
+def test_a_file_that_can_never_be_opened_is_an_error(directory: Path) -> None:
+    log = directory / file_name(15, "log")
+    opened = open_live(directory)
+    log.rename(log.with_suffix(".away"))
+    log.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        verify(opened)
+
+
+def test_a_file_that_is_replaced_each_time_is_believed_in_the_end(directory: Path) -> None:
+    path, _ = damage(directory, WHOLE[3])
+
+    def replace(size_bytes: int) -> None:
+        if size_bytes:
+            copy = path.with_suffix(".copy")
+            copy.write_bytes(path.read_bytes())
+            copy.replace(path)
+
+    assert [each.kind for each in verify_log(open_live(directory), replace)] == ["crc"]
+
+
+def test_a_log_is_opened_while_its_last_segment_is_removed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_tail, removed = listing.tail_of, [30]
+
+    def remove_first(*arguments: Any) -> Tail:
+        while removed:
+            delete_segment(directory, removed.pop())
+        return find_tail(*arguments)
+
+    monkeypatch.setattr(listing, "tail_of", remove_first)
+    assert PartitionLog.open(directory).log_end_offset == 30
