@@ -13,6 +13,7 @@ from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import columns_that_fit, format_table
 from native_log.cli.tail import windows_from_end
 from native_log.errors import KafkaLogError
+from native_log.log.changing_files import MOVED, retry_changed
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state
 from native_log.log.tiers.tier_of_segments import remote_segments
@@ -159,15 +160,22 @@ def _list_copies(
     errors: list[KafkaLogError | OSError] = []
     states: list[CopyState] = []
     copies = log_dir.copies(partition.topic, partition.partition)
+
+    def read(directory: PartitionDir) -> tuple[PartitionRow, CopyState | None]:
+        log = log_dir.open_copy(directory)
+        row = PartitionRow.of(directory, log, log_dir.topic_facts(directory), counts=counts)
+        return row, read_state(log.state) if len(copies) > 1 else None
+
     for directory in copies:
         try:
-            log = log_dir.open_copy(directory)
-            row = PartitionRow.of(directory, log, log_dir.topic_facts(directory), counts=counts)
-            if len(copies) > 1:
-                states.append(read_state(log.state))
-            rows.append(row)
+            row, state = retry_changed(partial(read, directory), MOVED)
         except (KafkaLogError, OSError) as error:
-            errors.append(error)
+            if not directory.was_removed():
+                errors.append(error)
+            continue
+        rows.append(row)
+        if state is not None:
+            states.append(state)
     if states:
         leader = plan_merge(states).leader
         rows = [

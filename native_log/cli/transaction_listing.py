@@ -12,6 +12,7 @@ from native_log.cli.progress import report_progress
 from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError, KafkaLogError
+from native_log.log.changing_files import retry_changed
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
 from native_log.reporting.batches import last_time_ms
@@ -110,11 +111,14 @@ def list_transactions(
     def examine(
         partition: PartitionDir,
     ) -> tuple[list[OpenTransaction], int | None] | KafkaLogError | OSError:
-        try:
+        def read() -> tuple[list[OpenTransaction], int | None]:
             log = log_dir.partition(*partition.key)
             return list(all_open_transactions(log)), last_time_ms(log)
+
+        try:
+            return retry_changed(read)
         except (KafkaLogError, OSError) as error:
-            return error
+            return ([], None) if partition.was_removed() else error
 
     examined = map_logs(examine, partitions, log_dir.waiting_readers(partitions))
     with report_progress("examining") as report:

@@ -23,6 +23,7 @@ from native_log.compaction.statistics import (
 from native_log.compaction.survivors import plan_and_find_survivors
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import InvalidTopicError, KafkaLogError, error_message
+from native_log.log.changing_files import retry_changed
 from native_log.log.replacing.cleaned_segment import flush_cleaned_segment
 from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
 from native_log.log.replacing.swap import replace_segments
@@ -235,12 +236,18 @@ def _compact_partition(
 ) -> PartitionStatistics:
     directory, policy = to_compact
     progress = run.progress.partition()
+
+    def compact_log() -> PartitionStatistics:
+        return _compact_log(log_dir.partition(*directory.key), policy, run, progress)
+
     try:
-        if not run.dry_run:
-            finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        log = log_dir.partition(directory.topic, directory.partition)
-        return _compact_log(log, policy, run, progress)
+        if run.dry_run:  # a broker may be changing the log
+            return retry_changed(compact_log)
+        finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+        return compact_log()
     except (KafkaLogError, OSError) as error:
+        if run.dry_run and directory.was_removed():
+            return skipped_partition(*directory.key, "the partition was removed")
         logger.warning(
             "compaction of %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
         )

@@ -165,7 +165,12 @@ def _uses_tiered_storage(partitions: Iterable[PartitionDir], others: Iterable[Pa
 
 
 def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[PossibleCopy]:
-    directories, files = _list_entries(partition.folder)
+    try:
+        directories, files = _list_entries(partition.folder)
+    except FileNotFoundError:
+        if partition.was_removed():
+            return
+        raise
     for path in directories:
         if path.name not in _STAGING:
             yield PossibleCopy(

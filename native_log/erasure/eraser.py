@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
 from native_log.erasure.selection import RecordSelection
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
+from native_log.log.changing_files import retry_changed
 from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
 from native_log.logdir.maintenance import changeable_topics, open_for_maintenance
 from native_log.logdir.selection import filter_partitions
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
     from native_log.logdir.selection import PartitionSelection
+    from native_log.progress import PartitionProgress
     from native_log.storage import StorageOptionsLike
 
 logger = logging.getLogger(__name__)
@@ -140,47 +142,94 @@ class _ErasureRun:
     dry_run: bool
 
 
+@dataclass(slots=True)
+class _Found:
+    """What was found in one partition.
+
+    Attributes:
+        records: the selected records (ERASURE_SCHEMA).
+        leftovers: leftover files of segments (ERASURE_SCHEMA).
+        linked: the files, of those to rewrite or remove, that have other names.
+        rewritten: the names of segments that were rewritten.
+    """
+
+    records: pa.Table = field(default_factory=lambda: _table([]))
+    leftovers: pa.Table = field(default_factory=lambda: _table([]))
+    linked: list[PossibleCopy] = field(default_factory=list)
+    rewritten: set[str] = field(default_factory=set)
+
+    def report(self) -> pa.Table:
+        return pa.concat_tables([self.records, self.leftovers, _copies(self.linked)])
+
+    def report_of_failure(self, failure: pa.Table) -> pa.Table:
+        is_erased = pc.is_in(self.records.column("segment"), pa.array(self.rewritten, pa.string()))
+        return pa.concat_tables(
+            [self.records.filter(is_erased), self.leftovers, _copies(self.linked), failure]
+        )
+
+
 def _erase_partition(
     log_dir: LogDir, run: _ErasureRun, progress: Progress, directory: PartitionDir
 ) -> pa.Table:
     """Erase the selected records of one partition. Return its part of the report."""
-    partition_progress = progress.partition()
-    records, removed = _table([]), _table([])
-    rewritten, linked = set[str](), list[PossibleCopy]()
+    own = progress.partition()
+    found = _Found()
     try:
-        paths = leftovers(directory.folder)
-        linked += find_hard_links(directory, paths)
-        if not run.dry_run:
-            finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        removed = _table(
-            _row(directory, segment=path, status="removed", reason="leftover file of a segment")
-            for path in paths
-        )
-        log = log_dir.partition(directory.topic, directory.partition)
-        partition_progress.begin(log.size_bytes)
-        check_end(log)
-        records = pa.Table.from_batches(
-            search_log(log, run.selection, run.tombstone, partition_progress.add), ERASURE_SCHEMA
-        )
-        if records.num_rows:
-            survey_log(log)  # raises an error if a header is damaged
-            names = pc.unique(records.column("segment")).to_pylist()
-            linked += find_hard_links(directory, [f"{directory.path}/{name}" for name in names])
-        if records.num_rows and not run.dry_run:
-            _rewrite_segments(log, records, run.tombstone, rewritten.add)
+        if run.dry_run:  # a broker may be changing the log
+            retry_changed(lambda: _find(log_dir, run, own, directory, found))
+            return found.report()
+        log = _find(log_dir, run, own, directory, found)
+        if found.records.num_rows:
+            _rewrite_segments(log, found.records, run.tombstone, found.rewritten.add)
             _check_erased(log_dir, run, directory)
-        return pa.concat_tables([records, removed, _copies(linked)])
+        return found.report()
     except (KafkaLogError, OSError) as error:
+        if run.dry_run and directory.was_removed():
+            return _table([])
         logger.warning(
             "erasure from %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
         )
         if not run.dry_run:
             try_finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        erased = records.filter(pc.is_in(records.column("segment"), pa.array(rewritten, pa.string())))
-        failed = _table([_row(directory, status="failed", reason=error_message(error))])
-        return pa.concat_tables([erased, removed, _copies(linked), failed])
+        return found.report_of_failure(
+            _table([_row(directory, status="failed", reason=error_message(error))])
+        )
     finally:
-        partition_progress.end()
+        own.end()
+
+
+def _find(
+    log_dir: LogDir, run: _ErasureRun, progress: PartitionProgress, directory: PartitionDir, found: _Found
+) -> PartitionLog:
+    """Find the selected records of a partition, and all files that may have some. Return its log."""
+    paths = leftovers(directory.folder)
+    found.linked = list(find_hard_links(directory, paths))
+    if not run.dry_run:
+        finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+    found.leftovers = _table(
+        _row(directory, segment=path, status="removed", reason="leftover file of a segment") for path in paths
+    )
+    log = log_dir.partition(directory.topic, directory.partition)
+    progress.begin(log.size_bytes)
+    if not _is_in_use(log_dir, directory):
+        check_end(log)
+    found.records = pa.Table.from_batches(
+        search_log(log, run.selection, run.tombstone, progress.add), ERASURE_SCHEMA
+    )
+    if found.records.num_rows:
+        survey_log(log)  # raises an error if a header is damaged
+        names = pc.unique(found.records.column("segment")).to_pylist()
+        found.linked += find_hard_links(directory, [f"{directory.path}/{name}" for name in names])
+    return log
+
+
+def _is_in_use(log_dir: LogDir, directory: PartitionDir) -> bool:
+    """Return whether a broker, which may be writing the last batch, has the log directory open.
+
+    Then this is a dry run.
+    """
+    holders = {state.path: state.lock_holder for state in log_dir.directories}
+    return holders[directory.path.parent] is not None
 
 
 def _check_erased(log_dir: LogDir, run: _ErasureRun, directory: PartitionDir) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
+from native_log.log.changing_files import retry_changed
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import read_state
 from native_log.prefetch import map_together
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from native_log.log import PartitionLog
+    from native_log.log.replicas.plan import CopyState
     from native_log.logdir import LogDir, PartitionDir
 
 logger = logging.getLogger(__name__)
@@ -41,6 +45,11 @@ def describe_copies(
     return tuple(chain.from_iterable(copies))
 
 
+def _open(log_dir: LogDir, directory: PartitionDir) -> tuple[PartitionDir, PartitionLog, CopyState]:
+    log = log_dir.open_copy(directory)
+    return directory, log, read_state(log.state)
+
+
 def _copies_of(
     log_dir: LogDir, partition: PartitionDir, problem_counts: Mapping[Path, int] | None
 ) -> list[CopyFigures]:
@@ -50,8 +59,7 @@ def _copies_of(
     opened = []
     for directory in directories:
         try:
-            log = log_dir.open_copy(directory)
-            opened.append((directory, log, read_state(log.state)))
+            opened.append(retry_changed(partial(_open, log_dir, directory)))
         except (KafkaLogError, OSError) as error:
             logger.warning("a copy is missing from the report: %s", error)
     if not opened:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
+from native_log.log.changing_files import MOVED, retry_changed
 from native_log.policies import Request, compaction_policy, describe_policy
 from native_log.prefetch import map_ahead, map_together
 from native_log.reporting.figures import Failure
@@ -46,7 +47,10 @@ class TopicPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSurvey:
-    """What is known of a partition: its figures and a place for a sample, or why there are none."""
+    """What is known of a partition: its figures and a place for a sample, or why there are none.
+
+    Nothing is known of one that a broker has removed meanwhile.
+    """
 
     figures: PartitionFigures | None = None
     sample: SamplePlace | None = None
@@ -75,8 +79,8 @@ def survey_partitions(
 
     def survey(partition: tuple[PartitionDir, TopicPolicy, Callable[[], PartitionLog]]) -> PartitionSurvey:
         directory, topic, open_log = partition
-        try:
-            log = open_log()
+
+        def describe(log: PartitionLog) -> PartitionSurvey:
             figures = describe_partition(
                 log,
                 topic.name,
@@ -85,9 +89,17 @@ def survey_partitions(
                 limits=limits,
                 now_ms=now_ms,
             )
+            return PartitionSurvey(figures, _sample_place(log))
+
+        try:
+            try:
+                return describe(open_log())
+            except MOVED:
+                return retry_changed(lambda: describe(log_dir.partition(*directory.key)), MOVED)
         except (KafkaLogError, OSError) as error:
+            if directory.was_removed():
+                return PartitionSurvey()
             return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
-        return PartitionSurvey(figures, _sample_place(log))
 
     openers = log_dir.openers(directory.key for directory in partitions)
     work = zip(partitions, topics, openers, strict=True)

@@ -104,13 +104,16 @@ class SegmentLookup:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         file: DataFile | None = None,
     ) -> None:
-        """Open the segment, unless its open `file` is given, which this object then closes."""
+        """Open the segment, unless its open `file` is given, which this object then closes.
+
+        Raises LogTruncatedError if another file is in its place: a broker compacts a log by replacing files.
+        """
         self._segment = segment
         self._end = end_position
         self._window = window
         self._max_batch_bytes = max_batch_bytes
         self._index: OffsetIndex | RebuiltOffsetIndex | None = None
-        self.file = file or segment.open()
+        self.file = file or segment.open_same()
         self._search = BatchSearch(self.file, end_position, max_batch_bytes)
 
     def __enter__(self) -> SegmentLookup:

@@ -45,9 +45,11 @@ def build(directory: Path) -> Segment:
         batches.append((len(data), len(entry), offset, offset + count - 1))
         data += entry
         offset += count + (3 if i % 5 == 4 else 0)
-    (directory / "1000.log").write_bytes(data)
+    log = directory / "1000.log"
+    log.write_bytes(data)
     segment = LogSegment(
-        Folder(str(directory)), BASE, "1000.log", len(data), 0, 0, "1000.index", "1000.timeindex", None
+        *(Folder(str(directory)), BASE, log.name, len(data), log.stat().st_ino, 0),
+        *("1000.index", "1000.timeindex", None),
     )
     return Segment(segment, batches)
 
@@ -127,10 +129,11 @@ def test_damage_before_a_wrapper(built: Segment, tmp_path: Path) -> None:
     position, size, first, last = built.batches[12]
     wrapper_position, wrapper_size, _, wrapper_last = built.batches[13]
     assert (wrapper_position, wrapper_size) in wrappers(built)
-    data = bytearray((directory / "1000.log").read_bytes())
+    log = directory / "1000.log"
+    data = bytearray(log.read_bytes())
     data[position + size - 1] ^= 1
-    (directory / "1000.log").write_bytes(data)
-    segment = replace(built.segment, folder=Folder(str(directory)))
+    log.write_bytes(data)
+    segment = replace(built.segment, folder=Folder(str(directory)), inode=log.stat().st_ino)
     with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
         for offset in range(first + 1, wrapper_last + 1):
             location = lookup.find_offset(offset)
