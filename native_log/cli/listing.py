@@ -170,7 +170,7 @@ def _list_copies(
         try:
             row, state = retry_changed(partial(read, directory), MOVED)
         except (KafkaLogError, OSError) as error:
-            if not directory.was_removed():
+            if not directory.folder.was_removed():
                 errors.append(error)
             continue
         rows.append(row)

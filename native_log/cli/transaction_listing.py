@@ -118,7 +118,7 @@ def list_transactions(
         try:
             return retry_changed(read)
         except (KafkaLogError, OSError) as error:
-            return ([], None) if partition.was_removed() else error
+            return ([], None) if partition.folder.was_removed() else error
 
     examined = map_logs(examine, partitions, log_dir.waiting_readers(partitions))
     with report_progress("examining") as report:

@@ -246,7 +246,7 @@ def _compact_partition(
         finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         return compact_log()
     except (KafkaLogError, OSError) as error:
-        if run.dry_run and directory.was_removed():
+        if run.dry_run and directory.folder.was_removed():
             return skipped_partition(*directory.key, "the partition was removed")
         logger.warning(
             "compaction of %s-%d failed: %s", directory.topic, directory.partition, error_message(error)

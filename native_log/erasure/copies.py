@@ -168,7 +168,7 @@ def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[Possi
     try:
         directories, files = _list_entries(partition.folder)
     except FileNotFoundError:
-        if partition.was_removed():
+        if partition.folder.was_removed():
             return
         raise
     for path in directories:

@@ -184,7 +184,7 @@ def _erase_partition(
             _check_erased(log_dir, run, directory)
         return found.report()
     except (KafkaLogError, OSError) as error:
-        if run.dry_run and directory.was_removed():
+        if run.dry_run and directory.folder.was_removed():
             return _table([])
         logger.warning(
             "erasure from %s-%d failed: %s", directory.topic, directory.partition, error_message(error)

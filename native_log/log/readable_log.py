@@ -240,14 +240,16 @@ class ReadableLog:
         if end_offset is None:
             report_missing_end(self.state)
             self._report_open_transaction(limit)
+            last = limit
+        else:
+            self.state.check_offset(end_offset)
+            last = min(end_offset, limit)
         requested = OffsetSpan(start_offset or 0, MAX_OFFSET if end_offset is None else end_offset)
         missing = describe_all([each for each in self._missing_segments if each.span.overlaps(requested)])
         if missing is not None:
             _warn_once(f"{self.path}/{missing}; run kafkalog verify for details")
         if start_offset is None and self.missing_start:
             logger.warning("%s is read only in part: %s", self.path, self.missing_start)
-        self.state.check_offset(limit if end_offset is None else end_offset)
-        last = limit if end_offset is None else min(end_offset, limit)
 
         def locate_range(state: LogState) -> LogRange:
             # Retention may have moved the start of a log that was opened again.

@@ -67,17 +67,6 @@ class PartitionDir:
         """(topic, partition), the key in checkpoints."""
         return self.topic, self.partition
 
-    def was_removed(self) -> bool:
-        """Return whether a broker has removed the directory: others, or files, are left beside it.
-
-        If nothing is left, a disk may have been unmounted.
-        """
-        try:
-            entries = Folder(str(self.path.parent), self.storage).list()
-        except OSError:
-            return False
-        return bool(entries) and self.path.name not in entries
-
     @classmethod
     def from_name(cls, path: Path, name: PartitionName, storage: Storage = LOCAL) -> PartitionDir:
         return cls(name.topic, name.partition, path, name.kind, storage)

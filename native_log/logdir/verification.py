@@ -239,7 +239,7 @@ def _check_partition(
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:
         path, position, offset, message = error.filename, None, None, error.strerror or str(error)
-        if directory.was_removed():
+        if directory.folder.was_removed():
             logger.warning("%s was removed before it was checked", directory.path)
             return []
     finally:

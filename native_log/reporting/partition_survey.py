@@ -97,7 +97,7 @@ def survey_partitions(
             except MOVED:
                 return retry_changed(lambda: describe(log_dir.partition(*directory.key)), MOVED)
         except (KafkaLogError, OSError) as error:
-            if directory.was_removed():
+            if directory.folder.was_removed():
                 return PartitionSurvey()
             return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
 

@@ -119,6 +119,18 @@ class Folder:
         """Return whether the folder exists."""
         return self.storage.exists(self.path)
 
+    def was_removed(self) -> bool:
+        """Return whether the folder is gone, and others, or files, are left beside it.
+
+        If nothing is left, a disk may have been unmounted.
+        """
+        parent, _, name = self.path.rpartition("/")
+        try:
+            entries = self.storage.list(parent)
+        except OSError:
+            return False
+        return bool(entries) and name not in entries
+
     def list(self) -> Mapping[str, FileEntry]:
         """Return its entries by name: see Storage.list."""
         return self.storage.list(self.path)

@@ -1,7 +1,8 @@
-"""Open and verify logs whose files a running broker changes meanwhile."""
+"""Open, verify and read logs whose files a running broker changes meanwhile."""
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from native_log.log import listing
 from native_log.log.verification import verify_log
 from native_log.policies import Gaps
 from native_log.segment.files import file_name
-from tests.builders.copies import batches, damage, write_copy
+from tests.builders.copies import batches, damage, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,3 +189,29 @@ def test_a_log_is_opened_while_its_last_segment_is_removed(
 
     monkeypatch.setattr(listing, "tail_of", remove_first)
     assert PartitionLog.open(directory).log_end_offset == 30
+
+
+def test_a_removed_partition_is_data_loss(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planned = open_live(directory).range()
+    shutil.rmtree(directory)
+    with pytest.raises(FileNotFoundError, match="t-0: the partition was removed while it was read"):
+        list(planned.read())
+    assert list(planned.read(fail_on_data_loss=False)) == []
+    assert "the partition was removed while it was read, with the records from offset 0 on" in caplog.text
+
+
+def test_a_partition_is_not_removed_if_its_disk_is_gone(directory: Path) -> None:
+    planned = open_live(directory).range()
+    shutil.rmtree(directory.parent)
+    with pytest.raises(FileNotFoundError):
+        list(planned.read(fail_on_data_loss=False))
+
+
+def test_a_log_that_begins_after_its_former_end(directory: Path) -> None:
+    """Before the last stable offset is looked up, a broker deletes all segments that were there."""
+    log = open_live(directory)
+    (directory / file_name(90, "log")).write_bytes(b"".join(batch.data for batch in batches(30, 32)))
+    for base_offset in (0, *ROLLS):
+        delete_segment(directory, base_offset)
+    planned = log.range(isolation_level="read_committed")
+    assert rows(planned.read(fail_on_data_loss=False)) == rows_of(batches(30, 32))

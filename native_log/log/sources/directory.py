@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.listing import list_with_tail
-from native_log.log.log_state import LogState
+from native_log.log.log_state import LogState, Relocated
 from native_log.log.sources.one_copy import OneCopy
+from native_log.log.sources.relocation import relocate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
+    from native_log.errors import LogTruncatedError
     from native_log.log.listing import LogListing
     from native_log.log.location_cache import LocationCache
+    from native_log.log.offset_span import OffsetSpan
     from native_log.log.ordinary_listing import OrdinaryLog
+    from native_log.log.slices import Located
     from native_log.log.tail import Tail
     from native_log.storage import Storage
 
@@ -90,6 +94,22 @@ class DirectorySource(OneCopy):
         """See LogSource. `listed` is what `list_ahead` has found in the directory."""
         clean_shutdown = self.checkpoints.clean_shutdown
         return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
+
+    def locate_again(
+        self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
+    ) -> Relocated:
+        """See LogSource."""
+        try:
+            state = self.open()
+        except FileNotFoundError:
+            if not self.folder.was_removed():
+                raise
+            loss = FileNotFoundError(
+                f"{self.path}: the partition was removed while it was read, with the records from offset "
+                f"{span.start_offset} on"
+            )
+            return Relocated(self, (), loss)
+        return relocate(state, located, span, error)
 
     def state(
         self,
