@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafkalog_spark.views.schemas import BATCHES, LOCATION, PARTITIONS, SEGMENTS, TIMESTAMP, TRANSACTIONS
+from native_log.log.changing_files import CHANGED, retry_changed
 from native_log.log.tiers.tier_of_segments import LOCAL, REMOTE, remote_segments
 from native_log.policies import describe_policy
 
@@ -56,10 +57,16 @@ def transaction_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
 
 def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
     """Return one row for each segment, as SEGMENTS."""
-    log = scan.log
+    try:
+        yield _segments(scan.log, scan.mode)
+    except CHANGED:
+        yield retry_changed(lambda: _segments(scan.log.reopen(), scan.mode))
+
+
+def _segments(log: PartitionLog, mode: Mode) -> pa.RecordBatch:
     segments = {segment.path: segment for segment in log.segments}
     headers: dict[Path, list[pa.RecordBatch]] = {}
-    for segment, batches in log.headers(mode=scan.mode):
+    for segment, batches in log.headers(mode=mode):
         segments.setdefault(segment.path, segment)  # of a merged log, one that replaces damaged batches
         headers.setdefault(segment.path, []).append(
             batches.select(["baseOffset", "lastOffset", "recordCount", "maxTimestamp"])
@@ -89,7 +96,7 @@ def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
                 **_summarize(headers.get(segment.path, [])),
             }
         )
-    yield _from_rows(rows, log, SEGMENTS)
+    return _from_rows(rows, log, SEGMENTS)
 
 
 def partition_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from native_log.arguments import optional_integer
 from native_log.lazy import lazy_property
-from native_log.log.changing_files import CHANGED, retry_changed
+from native_log.log.changing_files import ATTEMPTS, CHANGED, retry_changed
 from native_log.log.missing_segments import MissingSegment, describe_all, missing_segments
 from native_log.log.offset_span import OffsetSpan
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
@@ -20,6 +20,7 @@ from native_log.log.reading.log_scan import LogScan
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import MAX_OFFSET
+from native_log.segment.scan import int64s
 from native_log.times import TimeLike, to_time_ms
 
 if TYPE_CHECKING:
@@ -348,7 +349,8 @@ class ReadableLog:
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
         """Yield one row for each batch in the segment files, from batch headers alone.
 
-        The columns are those of BATCH_SCHEMA and `segment`, the file's name.
+        The columns are those of BATCH_SCHEMA and `segment`, the file's name. If a broker removes or replaces
+        files meanwhile, the rows after those already yielded are those of the log as it is then.
 
         Args:
             check_crcs: also check the checksum of each batch, for the column `isValid`.
@@ -357,14 +359,31 @@ class ReadableLog:
         Raises:
             CorruptRecordError: a batch header is damaged (with mode "failFast").
         """
-        for segment, batches in self.headers(check_crcs=check_crcs, mode=mode):
-            names = pa.array([segment.log] * batches.num_rows, pa.string())
-            yield batches.append_column("segment", names)
+        report_missing_end(self.state)
+        on_damage = _damage_handler(mode)
+        state, start_offset, failures = self.state, None, 0
+        while True:
+            try:
+                for segment, scanned in state.headers(start_offset, on_damage, check_crcs=check_crcs):
+                    batches = scanned.batches
+                    if batches.num_rows:
+                        names = pa.array([segment.log] * batches.num_rows, pa.string())
+                        yield batches.append_column("segment", names)
+                        start_offset, failures = int64s(batches, "lastOffset")[-1] + 1, 0
+                return
+            except CHANGED:
+                failures += 1
+                if failures == ATTEMPTS:
+                    raise
+                state = self.state.source.reopen()
 
     def headers(
         self, *, check_crcs: bool = False, mode: Mode = "failFast"
     ) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
-        """Yield the rows of `batches` without the column `segment`, and with the segments themselves."""
+        """Yield the rows of `batches` without the column `segment`, and with the segments themselves.
+
+        Raises FileNotFoundError, LogTruncatedError: a broker has removed or replaced a file.
+        """
         report_missing_end(self.state)
         for segment, scanned in self.state.headers(None, _damage_handler(mode), check_crcs=check_crcs):
             if scanned.batches.num_rows:

@@ -66,13 +66,17 @@ class LogSegment:
         return self.folder.storage.open(f"{self.folder.path}/{self.log}", known=known)
 
     def open_same(self) -> DataFile:
-        """Open the file with the batches. It may have grown since it was listed.
+        """Open the file with the batches. If it was the last one of its log, it may have grown since.
 
         Raises LogTruncatedError if there is another file in its place, in which positions mean nothing: a
-        broker compacts a log by replacing files.
+        broker compacts a log by replacing files. The new file may have the inode number of one that was
+        removed.
         """
         file = self.open()
-        if file.matches(self.inode, self.size_bytes, self.mtime_ms):
+        may_grow = self.end_offset == MAX_OFFSET
+        if file.matches(self.inode, self.size_bytes, self.mtime_ms) and (
+            may_grow or file.size_bytes == self.size_bytes
+        ):
             return file
         file.close()
         raise LogTruncatedError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
-from native_log import PartitionCheckpoints, PartitionLog
+from native_log import LogTruncatedError, PartitionCheckpoints, PartitionLog
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
 from native_log.log import listing
 from native_log.log.verification import verify_log
@@ -18,7 +18,7 @@ from native_log.segment.files import file_name
 from tests.builders.copies import batches, damage, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from native_log.log.tail import Tail
@@ -215,3 +215,43 @@ def test_a_log_that_begins_after_its_former_end(directory: Path) -> None:
         delete_segment(directory, base_offset)
     planned = log.range(isolation_level="read_committed")
     assert rows(planned.read(fail_on_data_loss=False)) == rows_of(batches(30, 32))
+
+
+def test_batches_are_listed_where_they_are_now(directory: Path) -> None:
+    log = open_live(directory)
+    compact(directory)
+    assert [offset for _, offset in listed(log)] == [batch.offset for batch in [*WHOLE[:10:2], *WHOLE[10:]]]
+
+
+def test_batches_that_were_listed_are_not_listed_again(directory: Path) -> None:
+    listing = listed(open_live(directory))
+    before = next(listing)
+    compact(directory)
+    assert (
+        [before, *listing]
+        == [
+            *((file_name(0, "log"), batch.offset) for batch in WHOLE[:5]),  # the file that is open
+            *((file_name(0, "log"), batch.offset) for batch in WHOLE[6:10:2]),
+            *((file_name(30, "log"), batch.offset) for batch in WHOLE[10:]),
+        ]
+    )
+
+
+def listed(log: PartitionLog) -> Iterator[tuple[str, int]]:
+    """Yield segment and base offset of each batch."""
+    for batch in log.batches():
+        for row in batch.select(["segment", "baseOffset"]).to_pylist():
+            yield row["segment"], row["baseOffset"]
+
+
+@pytest.mark.parametrize("base_offset", [0, 30])
+def test_only_the_last_segment_may_grow(directory: Path, base_offset: int) -> None:
+    """Another file can have the inode number of one that was removed."""
+    segments = {segment.base_offset: segment for segment in open_live(directory).segments}
+    with (directory / file_name(base_offset, "log")).open("ab") as file:
+        file.write(b"more")
+    if base_offset == 30:
+        segments[base_offset].open_same().close()
+    else:
+        with pytest.raises(LogTruncatedError, match="found another one"):
+            segments[base_offset].open_same()
