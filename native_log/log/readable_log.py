@@ -376,6 +376,8 @@ class ReadableLog:
                 if failures == ATTEMPTS:
                     raise
                 state = self.state.source.reopen()
+                if start_offset is not None and start_offset >= state.log_end_offset:
+                    return
 
     def headers(
         self, *, check_crcs: bool = False, mode: Mode = "failFast"

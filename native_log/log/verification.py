@@ -57,7 +57,7 @@ def verify_log(
     the next valid batch.
 
     While a broker has the directory open, the end of the last segment is not checked, because a batch may be
-    half written. If the broker deletes segments, they are not checked. If it compacts some, the new ones are.
+    half written. Segments that the broker deletes are not checked. If it compacts some, the new ones are.
 
     Args:
         log: the log.
@@ -83,7 +83,7 @@ def verify_log(
     yield from _check_snapshots(log)
     yield from _check_end(log)
     yield from _check_start(log)
-    yield from verification.of_epochs
+    yield from verification.epoch_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class _Verification:
         log: the log as it was opened last.
         advance, threads, gaps: see `verify_log`.
         checked: the segments that were checked, in order.
-        of_epochs: the problems of leader epochs, as keys.
+        epoch_problems: what `EpochCheck.finish` found, as keys: each problem counts once.
     """
 
     log: PartitionLog
@@ -111,14 +111,14 @@ class _Verification:
     threads: int
     gaps: Gaps
     checked: list[_CheckedSegment] = field(default_factory=list)
-    of_epochs: dict[Problem, None] = field(default_factory=dict)
+    epoch_problems: dict[Problem, None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Check all segments.
 
-        If a file was replaced or removed before it was read, open the log again and continue there. Problems
-        are believed only of files that are still there afterwards: those of other files may come from
-        reading some files before a change and some after it.
+        If a file was replaced or removed before it was read, open the log again and continue there. A problem
+        counts only if the files of its segment are still there afterwards. Otherwise, some of them may have
+        been read before a change, and others after it.
         """
         failures = 0
         while True:
@@ -148,7 +148,7 @@ class _Verification:
         except CHANGED as error:
             return error
         finally:
-            self.of_epochs.update(dict.fromkeys(epochs.finish()))
+            self.epoch_problems.update(dict.fromkeys(epochs.finish()))
         return None
 
     def _count_valid(self) -> int:
@@ -205,7 +205,10 @@ class _Verification:
 
 
 def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
-    """Return whether the files of a segment are still there. `now` has the same base offset; None: no one."""
+    """Return whether the files of a segment are still there.
+
+    `now` is the segment of the log with the same base offset; None: there is none.
+    """
     return (
         now is not None
         and (now.id == segment.id or (now.inode == segment.inode and now.size_bytes >= segment.size_bytes))
