@@ -6,6 +6,7 @@ import logging
 import pickle
 import socket
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from native_log.compaction.survey import Survey
 from native_log.compaction.survivors import TooManyKeysError, plan_and_find_survivors
 from native_log.errors import KafkaLogError
 from native_log.log import PartitionLog
+from native_log.log.changing_files import retry_changed
 from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
@@ -54,27 +56,32 @@ def inspect_partition(
     Args:
         compact_whole: also compact the partition, if its keys fit in memory.
     """
-    directory, policy = partition.directory, partition.policy
+    directory = partition.directory
     if directory.storage is LOCAL and not Path(directory.path).is_dir():
         return PartitionResult(directory, invisible_from=socket.gethostname())
+    inspect = partial(_inspect, partition, settings, compact_whole)
     try:
-        log = PartitionLog(directory.open())
-        cleanable = find_cleanable_range(log, policy.config, settings.now_ms)
-        if not cleanable.is_candidate(policy.config):
-            stats = skip_ineligible(log, cleanable, policy)
-            stats = add_planned_deletions(stats, log, policy.config, settings.now_ms)
-            return PartitionResult(directory, statistics=stats)
-        if compact_whole:
-            try:
-                return _compact_whole(log, partition, cleanable, settings)
-            except TooManyKeysError:
-                logger.info("%s: its keys do not fit in the memory of one task", log.path)
-        return PartitionResult(
-            directory, large_partition=_large_partition(log, partition, cleanable, settings)
-        )
+        # During a dry run, a broker may be changing the log.
+        return retry_changed(inspect) if settings.dry_run else inspect()
     except (KafkaLogError, OSError) as error:
         stats = failed_partition(directory.topic, directory.partition, str(error))
         return PartitionResult(directory, statistics=stats)
+
+
+def _inspect(partition: PartitionToCompact, settings: RunSettings, compact_whole: bool) -> PartitionResult:
+    directory, policy = partition.directory, partition.policy
+    log = PartitionLog(directory.open())
+    cleanable = find_cleanable_range(log, policy.config, settings.now_ms)
+    if not cleanable.is_candidate(policy.config):
+        stats = skip_ineligible(log, cleanable, policy)
+        stats = add_planned_deletions(stats, log, policy.config, settings.now_ms)
+        return PartitionResult(directory, statistics=stats)
+    if compact_whole:
+        try:
+            return _compact_whole(log, partition, cleanable, settings)
+        except TooManyKeysError:
+            logger.info("%s: its keys do not fit in the memory of one task", log.path)
+    return PartitionResult(directory, large_partition=_large_partition(log, partition, cleanable, settings))
 
 
 def _compact_whole(

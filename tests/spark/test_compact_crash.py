@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,9 +30,13 @@ from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_inter
 from native_log.log.sources.directory import DirectorySource
 from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
+from native_log.storage.local import LocalStorage
 from tests.contents import files
 
 from .test_compact import CONFIG, NOW_MS, log_dir
+
+if TYPE_CHECKING:
+    from native_log.storage import DataFile
 
 TOPIC = "compact-idem"
 POLICY = CompactionPolicy(LogConfig.parse({**CONFIG, "segment.bytes": "12000"}))
@@ -169,6 +174,26 @@ def test_a_directory_that_tasks_do_not_see(tmp_path: Path) -> None:
     for task in tasks:
         report, *_ = rows(collect_keys(iter([row_batch(0, pickle.dumps(task))]), SETTINGS))
         assert "does not see this directory" in (pickle.loads(report.payload).error or "")
+
+
+def test_a_dry_run_on_a_log_that_a_broker_compacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker replaces the first file when the dry run opens it."""
+    data = log_dir(tmp_path / "data", "round2", (TOPIC,))
+    settings = replace(SETTINGS, dry_run=True)
+    partition = PartitionToCompact(DirectorySource(*_directory(data)), POLICY)
+    open_file, replaced = LocalStorage.open, list[str]()
+
+    def open_replaced(self: LocalStorage, path: str, **options: Any) -> DataFile:
+        if path.endswith(f"{0:020d}.log") and not replaced:
+            replaced.append(path)
+            shutil.copyfile(path, f"{path}.cleaned")
+            Path(f"{path}.cleaned").replace(path)
+            raise FileNotFoundError(path)
+        return open_file(self, path, **options)
+
+    monkeypatch.setattr(LocalStorage, "open", open_replaced)
+    result = inspect_partition(partition, settings, compact_whole=True)
+    assert replaced and result.statistics is not None and result.statistics.status == "cleaned"
 
 
 def test_survivors_of_many_bundles() -> None:
