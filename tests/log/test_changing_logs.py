@@ -255,19 +255,3 @@ def test_only_the_last_segment_may_grow(directory: Path, base_offset: int) -> No
     else:
         with pytest.raises(LogTruncatedError, match="found another one"):
             segments[base_offset].open_same()
-
-
-def test_a_compacted_file_with_the_inode_number_of_the_old_one(directory: Path) -> None:
-    planned = open_live(directory).range()
-    (directory / file_name(0, "log")).write_bytes(b"".join(batch.data for batch in WHOLE[:5:2]))
-    assert rows(planned.read()) == rows_of([*WHOLE[:5:2], *WHOLE[5:]])
-
-
-def test_a_log_that_was_truncated_and_has_grown_again(directory: Path) -> None:
-    planned = open_live(directory).range()
-    delete_segment(directory, 30)
-    (directory / file_name(0, "log")).write_bytes(b"".join(batch.data for batch in WHOLE[:3]))
-    (directory / file_name(15, "log")).rename(directory / file_name(9, "log"))
-    (directory / file_name(9, "log")).write_bytes(b"".join(b.data for b in batches(3, 30, epoch=1)))
-    with pytest.raises(LogTruncatedError, match="the file was truncated while it was read"):
-        list(planned.read())

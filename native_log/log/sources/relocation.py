@@ -59,16 +59,12 @@ def _find_loss(
 def _is_truncated(error: LogTruncatedError, state: LogState, located: Located) -> bool:
     """Return whether a file is shorter than it was when the read was planned.
 
-    The inode shows whether it is the same file: a broker's cleaner replaces a file by another one. That may
-    have the inode number of one that was removed. But a log that is truncated loses all later segments.
+    The inode shows whether it is the same file: a broker's cleaner replaces a file by another one.
     """
     name = str(error.path).rpartition("/")[2]
     planned = next((each.segment for each in located.slices if each.segment.log == name), None)
     current = next((segment for segment in state.segments if segment.log == name), None)
     if planned is None or current is None:
-        return False
-    later = {each.segment.id for each in located.slices if each.segment.base_offset > planned.base_offset}
-    if not later.isdisjoint(segment.id for segment in state.segments):
         return False
     return current.inode == planned.inode and current.size_bytes < planned.size_bytes
 
