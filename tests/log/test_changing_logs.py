@@ -187,6 +187,7 @@ def test_a_log_is_opened_while_its_last_segment_is_removed(
             delete_segment(directory, removed.pop())
         return find_tail(*arguments)
 
+    monkeypatch.setattr(listing, "list_ordinary", lambda *_: None)  # the kernel would find the end itself
     monkeypatch.setattr(listing, "tail_of", remove_first)
     assert PartitionLog.open(directory).log_end_offset == 30
 
