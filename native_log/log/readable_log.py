@@ -349,8 +349,8 @@ class ReadableLog:
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
         """Yield one row for each batch in the segment files, from batch headers alone.
 
-        The columns are those of BATCH_SCHEMA and `segment`, the file's name. If a broker removes or replaces
-        files meanwhile, the rows after those already yielded are those of the log as it is then.
+        The columns are those of BATCH_SCHEMA and `segment`, the file's name. If a broker deletes or compacts
+        segments during the iteration, it continues in the current files, after the last batch yielded.
 
         Args:
             check_crcs: also check the checksum of each batch, for the column `isValid`.

@@ -78,7 +78,7 @@ def verify_log(
         found.include(each.gaps)
     if found.gaps and gaps is Gaps.UNKNOWN:
         on_doubt(found)
-    yield from _check_missing_end(log)
+    yield from verification.missing_end
     yield from _check_lost(log)
     yield from _check_snapshots(log)
     yield from _check_end(log)
@@ -103,6 +103,7 @@ class _Verification:
         log: the log as it was opened last.
         advance, threads, gaps: see `verify_log`.
         checked: the segments that were checked, in order.
+        missing_end: the problems of missing segments that no other segment follows.
         epoch_problems: what `EpochCheck.finish` found, as keys: each problem counts once.
     """
 
@@ -111,6 +112,7 @@ class _Verification:
     threads: int
     gaps: Gaps
     checked: list[_CheckedSegment] = field(default_factory=list)
+    missing_end: list[Problem] = field(default_factory=list)
     epoch_problems: dict[Problem, None] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -202,6 +204,7 @@ class _Verification:
             previous = check.previous
             advance(segment.size_bytes - check.position)
             yield _CheckedSegment(segment, problems, found)
+        self.missing_end = [_missing_segment(log, each) for each in missing.values()]
 
 
 def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
@@ -245,14 +248,6 @@ def _missing_segment(log: PartitionLog, missing: MissingSegment) -> Problem:
         str(missing),
         f"Take it from another replica. A broker ignores the gap and {does} the index",
     )
-
-
-def _check_missing_end(log: PartitionLog) -> Iterator[Problem]:
-    """Yield a problem for a missing segment that no other segment follows."""
-    followed = set(log.state.base_offsets)
-    for missing in missing_segments(log.state):
-        if missing.span.end_offset not in followed:
-            yield _missing_segment(log, missing)
 
 
 def _check_lost(log: PartitionLog) -> Iterator[Problem]:

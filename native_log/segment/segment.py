@@ -73,10 +73,7 @@ class LogSegment:
         removed.
         """
         file = self.open()
-        may_grow = self.end_offset == MAX_OFFSET
-        if file.matches(self.inode, self.size_bytes, self.mtime_ms) and (
-            may_grow or file.size_bytes == self.size_bytes
-        ):
+        if self._is_in(file, may_grow=self.end_offset == MAX_OFFSET):
             return file
         file.close()
         raise LogTruncatedError(
@@ -88,7 +85,7 @@ class LogSegment:
     def open_unchanged(self) -> DataFile:
         """Open the file with the batches. Raises LogTruncatedError if it has changed since it was listed."""
         file = self.open()
-        if file.size_bytes == self.size_bytes and file.matches(self.inode, self.size_bytes, self.mtime_ms):
+        if self._is_in(file, may_grow=False):
             return file
         file.close()
         raise LogTruncatedError(
@@ -96,6 +93,11 @@ class LogSegment:
             "changes this log. Stop it, and run this again",
             path=file.path,
         )
+
+    def _is_in(self, file: DataFile, *, may_grow: bool) -> bool:
+        """Return whether `file` is the one that was listed."""
+        is_as_long = may_grow or file.size_bytes == self.size_bytes
+        return is_as_long and file.matches(self.inode, self.size_bytes, self.mtime_ms)
 
     def __reduce__(self) -> tuple[type[LogSegment], tuple[object, ...]]:
         # A plan for many partitions pickles very many segments. This is several times faster than the default

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
+from native_log.segment.files import file_name
 
 from .batches import T0, Rec, v2
 from .logs import write_log
@@ -89,6 +90,22 @@ def damage(directory: Path, batch: Batch, at: int = 70) -> tuple[Path, int]:
             path.write_bytes(data)
             return path, position
     raise AssertionError(batch)
+
+
+def delete_segment(directory: Path, base_offset: int) -> None:
+    """Delete the files of a segment."""
+    for path in directory.glob(f"{base_offset:020d}.*"):
+        path.unlink()
+
+
+def compact(directory: Path, kept: Iterable[Batch], merged: int) -> None:
+    """Replace the segments 0 and `merged` by one with some of their batches, as a broker's cleaner does."""
+    log = directory / file_name(0, "log")
+    log.with_suffix(".cleaned").write_bytes(b"".join(batch.data for batch in kept))
+    log.with_suffix(".cleaned").replace(log)
+    for index in directory.glob(f"{0:020d}.*index"):
+        index.write_bytes(b"")
+    delete_segment(directory, merged)
 
 
 def rows(source: Iterable[pa.RecordBatch]) -> list[tuple[int, bytes]]:

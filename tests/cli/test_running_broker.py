@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +11,8 @@ from click.testing import CliRunner
 
 import native_log
 from native_log.cli.app import kafkalog
-from native_log.segment.files import file_name
 from native_log.storage.local import LocalStorage
-from tests.builders.copies import batches, write_copy
+from tests.builders.copies import batches, compact, delete_segment, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,23 +30,11 @@ COMMANDS = {
 }
 
 
-def delete_first_segment(directory: Path) -> None:
-    for path in directory.glob(f"{0:020d}.*"):
-        path.unlink()
-
-
-def compact_segments(directory: Path) -> None:
-    """Replace the first two segments by one with every other batch."""
-    log = directory / file_name(0, "log")
-    log.with_suffix(".cleaned").write_bytes(b"".join(batch.data for batch in WHOLE[:10:2]))
-    log.with_suffix(".cleaned").replace(log)
-    for path in directory.glob(f"{15:020d}.*"):
-        path.unlink()
-    for kind in ("index", "timeindex"):
-        (directory / file_name(0, kind)).write_bytes(b"")
-
-
-CHANGES = [delete_first_segment, compact_segments, shutil.rmtree]
+CHANGES = {
+    "delete": partial(delete_segment, base_offset=0),
+    "compact": partial(compact, kept=WHOLE[:10:2], merged=15),
+    "remove": shutil.rmtree,
+}
 
 
 @pytest.fixture
@@ -81,7 +69,7 @@ def change_at_open(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Callable[
     return change_at_open
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_fails(
     command: str,

@@ -15,7 +15,7 @@ from native_log.log import listing
 from native_log.log.verification import verify_log
 from native_log.policies import Gaps
 from native_log.segment.files import file_name
-from tests.builders.copies import batches, damage, rows, rows_of, write_copy
+from tests.builders.copies import batches, compact, damage, delete_segment, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,19 +53,9 @@ def open_live(directory: Path) -> PartitionLog:
     return PartitionLog.open(directory, checkpoints=LIVE)
 
 
-def delete_segment(directory: Path, base_offset: int) -> None:
-    for path in directory.glob(f"{base_offset:020d}.*"):
-        path.unlink()
-
-
-def compact(directory: Path) -> None:
+def compact_first(directory: Path) -> None:
     """Replace the first two segments by one with every other batch."""
-    log = directory / file_name(0, "log")
-    log.with_suffix(".cleaned").write_bytes(b"".join(batch.data for batch in WHOLE[:10:2]))
-    log.with_suffix(".cleaned").replace(log)
-    delete_segment(directory, 15)
-    for kind in ("index", "timeindex"):
-        (directory / file_name(0, kind)).write_bytes(b"")
+    compact(directory, WHOLE[:10:2], merged=15)
 
 
 @pytest.mark.parametrize("deleted", [[0], [0, 15]])
@@ -91,7 +81,7 @@ def test_damage_after_a_deleted_segment_is_found(directory: Path) -> None:
 
 def test_compacted_segments_are_checked_where_they_are_now(directory: Path) -> None:
     log = open_live(directory)
-    compact(directory)
+    compact_first(directory)
     assert verify(log, gaps=Gaps.COMPACTED) == []
     damage(directory, WHOLE[8])
     assert verify(log, gaps=Gaps.COMPACTED) == [("crc", 21)]
@@ -100,7 +90,7 @@ def test_compacted_segments_are_checked_where_they_are_now(directory: Path) -> N
 def test_a_problem_of_a_file_that_compaction_replaces_is_forgotten(directory: Path) -> None:
     damage(directory, WHOLE[1])
     log = open_live(directory)
-    assert verify(log, partial(compact, directory), Gaps.COMPACTED) == []
+    assert verify(log, partial(compact_first, directory), Gaps.COMPACTED) == []
 
 
 def test_a_segment_that_is_gone_from_the_middle_is_missing(directory: Path) -> None:
@@ -220,22 +210,20 @@ def test_a_log_that_begins_after_its_former_end(directory: Path) -> None:
 
 def test_batches_are_listed_where_they_are_now(directory: Path) -> None:
     log = open_live(directory)
-    compact(directory)
+    compact_first(directory)
     assert [offset for _, offset in listed(log)] == [batch.offset for batch in [*WHOLE[:10:2], *WHOLE[10:]]]
 
 
 def test_batches_that_were_listed_are_not_listed_again(directory: Path) -> None:
     listing = listed(open_live(directory))
     before = next(listing)
-    compact(directory)
-    assert (
-        [before, *listing]
-        == [
-            *((file_name(0, "log"), batch.offset) for batch in WHOLE[:5]),  # the file that is open
-            *((file_name(0, "log"), batch.offset) for batch in WHOLE[6:10:2]),
-            *((file_name(30, "log"), batch.offset) for batch in WHOLE[10:]),
-        ]
-    )
+    compact_first(directory)
+    expected = [
+        *((0, batch) for batch in WHOLE[:5]),  # of the file that is open
+        *((0, batch) for batch in WHOLE[6:10:2]),
+        *((30, batch) for batch in WHOLE[10:]),
+    ]
+    assert [before, *listing] == [(file_name(base, "log"), batch.offset) for base, batch in expected]
 
 
 def listed(log: PartitionLog) -> Iterator[tuple[str, int]]:

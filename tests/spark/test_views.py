@@ -17,7 +17,7 @@ from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan
 from native_log import PartitionLog
 from native_log.errors import CorruptRecordError
-from tests.builders.copies import batches, write_copy
+from tests.builders.copies import batches, delete_segment, write_copy
 from tests.builders.golden import GOLDEN
 
 from .parity import DATA, PARITY
@@ -167,8 +167,7 @@ def test_max_batch_bytes_applies(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_segment_that_a_broker_deletes_meanwhile_is_left_out(name: str, tmp_path: Path) -> None:
     directory = write_copy(tmp_path, batches(0, 10), rolls=[15])
     log = PartitionLog.open(directory)
-    for path in directory.glob(f"{0:020d}.*"):
-        path.unlink()
+    delete_segment(directory, 0)
     scan = PartitionScan(log, None, VIEWS[name].schema.names, "failFast", check_crcs=True)
     rows = [row for batch in VIEWS[name].rows(scan) for row in batch.to_pylist()]
     assert {row["segment"] for row in rows} == {f"{15:020d}.log"}

@@ -11,7 +11,6 @@ from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, Partiti
 from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.sources.one_copy import OneCopy
-from native_log.log.sources.relocation import relocate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Folder
 
@@ -100,7 +99,8 @@ class DirectorySource(OneCopy):
     ) -> Relocated:
         """See LogSource."""
         try:
-            state = self.open()
+            # dataclass(slots=True) makes another class, which super() without arguments does not know.
+            return OneCopy.locate_again(self, located, span, error)
         except FileNotFoundError:
             if not self.folder.was_removed():
                 raise
@@ -109,7 +109,6 @@ class DirectorySource(OneCopy):
                 f"{span.start_offset} on"
             )
             return Relocated(self, (), loss)
-        return relocate(state, located, span, error)
 
     def state(
         self,

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir, LogTruncatedError
-from native_log.segment.files import file_name
-from tests.builders.copies import Batch, batches, damage, rows, rows_of, write_copy
+from tests.builders.copies import batches, compact, damage, delete_segment, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from native_log import LogRange
@@ -31,27 +29,9 @@ def planned(tmp_path: Path) -> LogRange:
     return pickle.loads(pickle.dumps(log.range()))
 
 
-def replace_segment(log_dir: Path, base_offset: int, data: bytes) -> None:
-    """Replace a segment by a new file, as a broker's cleaner does."""
-    log = log_dir / "t-0" / file_name(base_offset, "log")
-    log.with_suffix(".cleaned").write_bytes(data)
-    log.with_suffix(".cleaned").replace(log)
-
-
-def compact(log_dir: Path, kept: Sequence[Batch]) -> None:
-    """Leave only some batches in the first two segments, which become one."""
-    replace_segment(log_dir, 0, b"".join(batch.data for batch in kept))
-    delete_segment(log_dir, 15)
-
-
-def delete_segment(log_dir: Path, base_offset: int) -> None:
-    for path in (log_dir / "t-0").glob(f"{base_offset:020d}.*"):
-        path.unlink()
-
-
 def test_a_compacted_copy_is_read_where_its_records_are_now(tmp_path: Path, planned: LogRange) -> None:
     for name in "ab":
-        compact(tmp_path / name, WHOLE[2:9:3])
+        compact(tmp_path / name / "t-0", WHOLE[2:9:3], merged=15)
     assert rows(planned.read()) == rows_of([*WHOLE[2:9:3], *WHOLE[10:]])
 
 
@@ -63,7 +43,7 @@ def test_segments_that_the_leading_copy_has_deleted_are_read_from_the_other(
     reading = planned.read(["offset", "value"], max_rows=4)
     read = rows([next(reading)]) if rows_before else []
     for base_offset in (0, 15):
-        delete_segment(tmp_path / "a", base_offset)
+        delete_segment(tmp_path / "a" / "t-0", base_offset)
     assert read + rows(reading) == rows_of(WHOLE)
 
 
@@ -79,7 +59,7 @@ def test_records_that_all_copies_have_deleted_are_lost(
     tmp_path: Path, planned: LogRange, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in "ab":
-        delete_segment(tmp_path / name, 0)
+        delete_segment(tmp_path / name / "t-0", 0)
     with pytest.raises(FileNotFoundError, match="offsets 0 to 14 are gone"):
         list(planned.read())
     assert rows(planned.read(fail_on_data_loss=False)) == rows_of(WHOLE)[15:]
@@ -91,7 +71,7 @@ def test_records_of_another_leader_are_a_truncation(tmp_path: Path, planned: Log
     earlier = planned.split_at([24])[0]
     for name in "ab":
         for base_offset in (0, 15, 30):
-            delete_segment(tmp_path / name, base_offset)
+            delete_segment(tmp_path / name / "t-0", base_offset)
         write_copy(tmp_path / name, [*WHOLE[:8], *batches(8, 20, epoch=1)], rolls=[21])
     with pytest.raises(LogTruncatedError, match="other records from offset 24 on"):
         list(planned.read())
@@ -101,7 +81,7 @@ def test_records_of_another_leader_are_a_truncation(tmp_path: Path, planned: Log
 def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path, planned: LogRange) -> None:
     """Damage in the new file is still read from the other copy."""
     damage(tmp_path / "b" / "t-0", WHOLE[1])
-    compact(tmp_path / "a", WHOLE[:10])
+    compact(tmp_path / "a" / "t-0", WHOLE[:10], merged=15)
     damage(tmp_path / "a" / "t-0", WHOLE[3])
     assert rows(planned.read()) == rows_of(WHOLE)
 
@@ -109,8 +89,8 @@ def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path, plann
 def test_a_committed_read(tmp_path: Path, planned: LogRange) -> None:
     """A reader that opens the log to find transactions opens it as it is now."""
     for name in "ab":
-        compact(tmp_path / name, WHOLE[2:9:3])
+        compact(tmp_path / name / "t-0", WHOLE[2:9:3], merged=15)
     log = LogDir(tmp_path / "a", tmp_path / "b", replicas="merge").partition("t", 0)
-    delete_segment(tmp_path / "a", 0)
+    delete_segment(tmp_path / "a" / "t-0", 0)
     located = log.range(isolation_level="read_committed")
     assert rows(located.read()) == rows_of([*WHOLE[2:9:3], *WHOLE[10:]])
