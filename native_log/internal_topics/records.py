@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.log.offset_span import OffsetSpan
 from native_log.log.reading.latest import latest_rows
 from native_log.log.reading.reader import read_rows
 from native_log.messages.reading import MessageError
@@ -60,12 +61,26 @@ class Record(NamedTuple):
         }
 
 
+def known_range(log: PartitionLog) -> LogRange:
+    """Return the records up to the high watermark, and at least those of all closed segments.
+
+    The high watermark in the checkpoint is some seconds old. A broker may have removed a record because a
+    closed segment has a newer one with its key. So those are needed, too.
+    """
+    range = log.range()
+    closed_end = log.segments[-1].base_offset if log.segments else 0
+    if closed_end <= range.end_offset:
+        return range
+    located = log.state.locate(OffsetSpan(range.start_offset, closed_end))
+    return replace(range, end_offset=closed_end, slices=located.slices, earlier=located.earlier)
+
+
 def visible_range(log: PartitionLog) -> LogRange:
-    """Return the records up to the high watermark, without those of transactions that are not committed.
+    """Return `known_range` without the records of transactions that are not committed.
 
     A coordinator uses these. A read_committed consumer gets fewer: it stops at the first open transaction.
     """
-    return replace(log.range(), isolation_level="read_committed")
+    return replace(known_range(log), isolation_level="read_committed")
 
 
 def latest_records(
@@ -90,13 +105,13 @@ def latest_batches(log: PartitionLog, read_options: ReadOptions) -> Iterator[pa.
 
 
 def all_records(log: PartitionLog, read_options: ReadOptions) -> Iterator[Record]:
-    """Read all records up to the high watermark, those of aborted and open transactions too."""
+    """Read all records of `known_range`, those of aborted and open transactions too."""
     return (record for batch in all_batches(log, read_options) for record in records_of(batch))
 
 
 def all_batches(log: PartitionLog, read_options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read the same as `all_records`, as batches with HISTORY_FIELDS."""
-    return read_rows(log.range(), HISTORY_FIELDS, read_options)
+    return read_rows(known_range(log), HISTORY_FIELDS, read_options)
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.compute as pc
 
@@ -30,12 +30,13 @@ from native_log.internal_topics.schemas import (
 from native_log.internal_topics.share_groups import share_state_rows
 from native_log.internal_topics.transaction_state import transactional_id_rows
 from native_log.internal_topics.transactions import TransactionStates
+from native_log.log.changing_files import CHANGED, retry_changed
 from native_log.log.reading.columns import check_mode
 from native_log.log.reading.options import ReadOptions
 from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     import pyarrow as pa
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
     from native_log.storage import Folder
+
+Result = TypeVar("Result")
 
 
 def read_options_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadOptions:
@@ -69,11 +72,10 @@ def consumer_offsets(
         retention: decides which offsets are expired.
         history: yield all commits and tombstones, instead of the latest commits.
     """
-    latest = _latest(log, read_options, retention)
     if not history:
-        return latest
+        return _read_unchanged(log, lambda log: _latest(log, read_options, retention))
     expired = array("q")
-    for batch in latest:
+    for batch in _latest(log, read_options, retention):
         is_expired = pc.equal(batch.column("state"), "expired")
         expired.extend(batch.column("recordOffset").filter(is_expired).to_pylist())
     transactions = TransactionStates(log.transactions(mode=read_options.mode))
@@ -96,7 +98,7 @@ def lag(
         retention: decides which offsets are expired.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    return add_lag(_latest(log, read_options, retention), end_offsets)
+    return _read_unchanged(log, lambda log: add_lag(_latest(log, read_options, retention), end_offsets))
 
 
 def groups(
@@ -109,8 +111,12 @@ def groups(
         read_options: what to do about damage and data loss.
         topic_names: names of topics by id.
     """
-    rows = group_rows(latest_records(log, read_options), log.partition, topic_names)
-    return to_batches(rows, GROUPS_SCHEMA)
+
+    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
+        rows = group_rows(latest_records(log, read_options), log.partition, topic_names)
+        return to_batches(rows, GROUPS_SCHEMA)
+
+    return _read_unchanged(log, read)
 
 
 def transaction_state(
@@ -123,9 +129,13 @@ def transaction_state(
         read_options: what to do about damage and data loss.
         history: yield all records, instead of the newest ones.
     """
-    records = all_records(log, read_options) if history else latest_records(log, read_options)
-    rows = transactional_id_rows(records, log.partition, history=history)
-    return to_batches(rows, TRANSACTION_STATE_SCHEMA)
+
+    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
+        records = all_records(log, read_options) if history else latest_records(log, read_options)
+        rows = transactional_id_rows(records, log.partition, history=history)
+        return to_batches(rows, TRANSACTION_STATE_SCHEMA)
+
+    return read(log) if history else _read_unchanged(log, read)
 
 
 def share_groups(
@@ -142,8 +152,12 @@ def share_groups(
         topic_names: names of topics by id.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    rows = share_state_rows(all_records(log, read_options), log.partition, topic_names, end_offsets)
-    return to_batches(rows, SHARE_GROUPS_SCHEMA)
+
+    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
+        rows = share_state_rows(all_records(log, read_options), log.partition, topic_names, end_offsets)
+        return to_batches(rows, SHARE_GROUPS_SCHEMA)
+
+    return _read_unchanged(log, read)
 
 
 def cluster_metadata(
@@ -156,10 +170,8 @@ def cluster_metadata(
         read_options: what to do about damage.
         as_of_offset: ignore records from this offset on. None: the end of the log.
     """
-    try:
-        rows = _metadata_rows(log, read_options, as_of_offset)
-    except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
-        rows = _metadata_rows(log.reopen(), read_options, as_of_offset)
+    # A running controller writes snapshots, and removes older ones and the segments before them.
+    rows = _retry_reopened(log, lambda log: _metadata_rows(log, read_options, as_of_offset))
     return to_batches(rows, CLUSTER_METADATA_SCHEMA)
 
 
@@ -179,6 +191,37 @@ def _metadata_rows(
     records_by_file = metadata_records(log, as_of_offset, read_options.mode)
     records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in records_by_file)
     return list(metadata_rows(records, log.partition))
+
+
+def _read_unchanged(
+    log: PartitionLog, read: Callable[[PartitionLog], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `read` yields for a log. Read it again if a broker removed or replaced segments meanwhile.
+
+    A broker removes a record if a closed segment has a newer one with its key. That segment may be newer than
+    the log that was opened, so that `read` would find neither.
+    """
+
+    def collect(log: PartitionLog) -> list[pa.RecordBatch]:
+        batches = list(read(log))
+        now = {(segment.directory, segment.base_offset): segment for segment in log.reopen().segments}
+        if all(each.is_same_as(now.get((each.directory, each.base_offset))) for each in log.segments):
+            return batches
+        raise LogTruncatedError(
+            "expected a log that keeps its segments while its newest records are read, found one that is "
+            "compacted again and again; read it again",
+            path=log.path,
+        )
+
+    return iter(_retry_reopened(log, collect))
+
+
+def _retry_reopened(log: PartitionLog, work: Callable[[PartitionLog], Result]) -> Result:
+    """Return the result of `work` for a log. Open the log again if its files were removed or replaced."""
+    try:
+        return work(log)
+    except CHANGED:
+        return retry_changed(lambda: work(log.reopen()))
 
 
 def _latest(

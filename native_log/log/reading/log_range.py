@@ -122,7 +122,8 @@ class LogRange(SlicedRange):
     ) -> Iterator[pa.RecordBatch]:
         """Read the newest record of each key, in the order of offsets. A tombstone has a null value.
 
-        Records without a key are dropped. With isolation_level "read_committed", records of aborted
+        Records without a key are dropped. So is a record that a broker has compacted away since the range was
+        located, because a newer one with its key lies behind the range. With isolation_level "read_committed", records of aborted
         transactions are ignored.
 
         Args:
