@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.lazy import shared_property
+from native_log.log.changing_files import CHANGED, retry_changed
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.log.live.live_merged_log import LiveMergedLog
@@ -280,6 +281,21 @@ class LiveLogDir:
         return lambda copy: has_changed[copy.partition]
 
     def _publish(self, opened: _OpenLog) -> LogChange:
+        """Show the new state of a log, and return what has changed."""
+        try:
+            return self._advance(opened)
+        except CHANGED:
+            return retry_changed(lambda: self._publish_again(opened))
+
+    def _publish_again(self, opened: _OpenLog) -> LogChange:
+        """Do the same if a broker removed or replaced files of the log after they were listed."""
+        left = [copy for copy in opened.copies if copy.read_files() is not None]
+        if not left:
+            return UNCHANGED  # the next refresh finds that the partition was removed
+        opened.copies = left
+        return self._advance(opened)
+
+    def _advance(self, opened: _OpenLog) -> LogChange:
         changes = []
         for copy in opened.copies:
             copy.state = copy.directory.state
@@ -388,6 +404,17 @@ class LiveLogDir:
             directory = self._copies[key][0]
             copy = known.get(directory.path) or self._open_live(directory)
             return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
+        try:
+            return self._open_merged(key, known, join)
+        except CHANGED:
+            return retry_changed(lambda: self._open_merged(key, {}, join))
+
+    def _open_merged(
+        self,
+        key: PartitionKey,
+        known: Mapping[Path, _OpenCopy],
+        join: Callable[[LogState], JoinedSource | None] | None,
+    ) -> _OpenLog:
         copies = self._open_copies(self._copies[key], known)
         gaps = gaps_of(map(self._known_topics.facts, self._copies[key]))
         ends = [copy.unfinished_end for copy in copies]

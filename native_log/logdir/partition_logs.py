@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.changing_files import retry_changed
 from native_log.log.listing import list_log
 from native_log.log.ordinary_listing import list_ahead
 from native_log.log.sources.directory import DirectorySource
@@ -235,30 +236,35 @@ class PartitionLogs:
         return joined if self._is_remote_alone else joined.followed_by(self._follower([directory]))
 
     def _open_merged(self, copies: Sequence[PartitionDir]) -> PartitionLog:
-        from native_log.log.replicas.merge import merge
-
         key = copies[0].key
         source = self._joined.get(key)
         if source is None:
-            logs: list[LogState] = []
-            ends: list[int | None] = []
-            for directory in copies:
-                try:
-                    log, end = self._open_for_merge(directory)
-                except KafkaLogError as error:
-                    logger.warning("%s; this copy is not merged", error)
-                    continue
-                logs.append(log)
-                ends.append(end)
-            if not logs:
-                return self._open(copies[0])  # raises its error
-            gaps = self.explain_gaps(copies)
-            source = merge(logs, ends, gaps)
-            if self._remote is not None and self._remote.has(copies[0]):
-                source = self._remote.join(source.open(), gaps) or source
-            self._joined[key] = source
+            source = self._joined[key] = retry_changed(lambda: self._merge(copies))
         merged = PartitionLog(source.open())
         return merged.followed_by(self._follower(copies))
+
+    def _merge(self, copies: Sequence[PartitionDir]) -> JoinedSource:
+        from native_log.log.replicas.merge import merge
+
+        logs: list[LogState] = []
+        ends: list[int | None] = []
+        failure: KafkaLogError | FileNotFoundError | None = None
+        for directory in copies:
+            try:
+                log, end = self._open_for_merge(directory)
+            except (KafkaLogError, FileNotFoundError) as error:
+                logger.warning("%s; this copy is not merged", error_message(error))
+                failure = error
+                continue
+            logs.append(log)
+            ends.append(end)
+        if failure is not None and not logs:
+            raise failure
+        gaps = self.explain_gaps(copies)
+        source = merge(logs, ends, gaps)
+        if self._remote is not None and self._remote.has(copies[0]):
+            source = self._remote.join(source.open(), gaps) or source
+        return source
 
     def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
         """Open a copy, and return it with the end that an unfinished write found; None if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,9 @@ def compact(directory: Path, kept: Iterable[Batch], merged: int) -> None:
     """Replace the segments 0 and `merged` by one with some of their batches, as a broker's cleaner does."""
     log = directory / file_name(0, "log")
     log.with_suffix(".cleaned").write_bytes(b"".join(batch.data for batch in kept))
+    modified = log.stat().st_mtime + 1  # files of the same size are distinguished by their times
     log.with_suffix(".cleaned").replace(log)
+    os.utime(log, (modified, modified))
     for index in directory.glob(f"{0:020d}.*index"):
         index.write_bytes(b"")
     delete_segment(directory, merged)

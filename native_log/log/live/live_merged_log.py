@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import epoch_of
-from native_log.errors import KafkaLogError, error_message
+from native_log.errors import KafkaLogError, LogTruncatedError, error_message
 from native_log.log.live.divergence import diverged
 from native_log.log.live.live_files import UNCHANGED, LogChange
 from native_log.log.live.stable_offset import StableOffset
@@ -57,6 +57,8 @@ class LiveMergedLog:
 
         Raises:
             KafkaLogError: the copies have different topic ids.
+            FileNotFoundError, LogTruncatedError: a broker has removed or replaced a file since the copies
+                were refreshed.
             OSError: a file cannot be read.
         """
         self._join = join
@@ -65,7 +67,8 @@ class LiveMergedLog:
         self._gaps = gaps
         self._reported: set[str] = set()
         self._stable: StableOffset | None = None
-        self._source = self._merge()
+        self._unmerged: list[LogChange] = []
+        self._source = self._merge(self._copies, self._ends)
         self.log = self._snapshot(0)
 
     @property
@@ -106,22 +109,24 @@ class LiveMergedLog:
             What has changed in the merged log. As long as copies have different topic ids, because not all of
             them were created again yet, nothing changes.
 
-        Raises OSError.
+        Raises FileNotFoundError, LogTruncatedError, OSError: see `__init__`. The next call merges these
+        changes, too.
         """
-        changed = [change for change in changes if change is not UNCHANGED]
+        self._unmerged += [change for change in changes if change is not UNCHANGED]
         is_same = (self._copies, self._ends) == (tuple(copies), tuple(ends))
-        if is_same and not changed and not is_outdated(self.log):
+        if is_same and not self._unmerged and not is_outdated(self.log):
             return UNCHANGED
         before = self.log
-        known = self._copies, self._ends
-        self._copies, self._ends = tuple(copies), tuple(ends)
         try:
-            self._source = self._merge()
+            self._source = self._merge(copies, ends)
+        except LogTruncatedError:
+            raise
         except KafkaLogError as error:
-            self._copies, self._ends = known
             self._warn(error_message(error))
             return UNCHANGED
+        self._copies, self._ends = tuple(copies), tuple(ends)
         self.log = self._snapshot(0)
+        changed, self._unmerged = self._unmerged, []
         if None not in (before.topic_id, self.log.topic_id) and before.topic_id != self.log.topic_id:
             self._stable = None
             return LogChange(True, None, is_recreated=True)
@@ -142,9 +147,8 @@ class LiveMergedLog:
         if offset > self.log.high_watermark:
             self.log = self._snapshot(offset)
 
-    def _merge(self) -> JoinedSource:
-        states = [copy.log.state for copy in self._copies]
-        source = merge(states, self._ends, self._gaps, warn=self._warn)
+    def _merge(self, copies: Sequence[LiveLog], ends: Sequence[int | None]) -> JoinedSource:
+        source = merge([copy.log.state for copy in copies], ends, self._gaps, warn=self._warn)
         joined = None if self._join is None else self._join(source.open())
         return source if joined is None else joined
 

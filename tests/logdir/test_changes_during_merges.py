@@ -1,0 +1,110 @@
+"""Copies whose files change while they are merged, as on running brokers."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from native_log import LogDir
+from native_log.log.live import live_merged_log
+from native_log.log.replicas import merge as merging
+from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
+from native_log.segment.files import file_name
+from tests.builders.copies import batches, compact, delete_segment, rows, rows_of, write_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+WHOLE = batches(0, 20)
+KEY = ("t", 0)
+CHANGES = {
+    "delete": (partial(delete_segment, base_offset=0), WHOLE),
+    "compact": (partial(compact, kept=WHOLE[:10:2], merged=15), [*WHOLE[:10:2], *WHOLE[10:]]),
+    "remove": (shutil.rmtree, WHOLE),
+}
+"""What happens to the leading copy, and the batches that the merged log has then."""
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    """The log directories with two copies of three segments. The first copy leads."""
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        write_copy(path, WHOLE, rolls=[15, 30])
+    return paths
+
+
+@pytest.fixture
+def change_at_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[Any]]:
+    """Return a function that has something called when copies are merged next, after they were opened.
+
+    It returns a list, which is empty once that was called.
+    """
+    merge = merging.merge
+
+    def change_at_merge(change: Callable[[], object]) -> list[Any]:
+        changes = [change]
+
+        def merge_changed(*arguments: Any, **options: Any) -> Any:
+            while changes:
+                changes.pop()()
+            return merge(*arguments, **options)
+
+        for module in (merging, live_merged_log):
+            monkeypatch.setattr(module, "merge", merge_changed)
+        return changes
+
+    return change_at_merge
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_copies_are_opened_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+    change, expected = CHANGES[name]
+    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    log = LogDir(paths, replicas="merge").partition(*KEY)
+    assert not changes
+    assert rows(log.read(columns=["offset", "value"])) == rows_of(expected)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_live_copies_are_opened_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+    change, expected = CHANGES[name]
+    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    log = LiveLogDir(paths, LogDirOptions(replicas="merge")).partition(*KEY).log
+    assert not changes
+    assert rows(log.range().read(["offset", "value"])) == rows_of(expected)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_live_copies_are_refreshed_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+    log_dir = LiveLogDir(paths, LogDirOptions(replicas="merge"))
+    log_dir.partition(*KEY)
+    new = batches(20, 22)
+    for path in paths:
+        with (path / "t-0" / file_name(30, "log")).open("ab") as file:
+            file.write(b"".join(batch.data for batch in new))
+    change, expected = CHANGES[name]
+    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    assert log_dir.refresh().logs[KEY].is_changed
+    assert not changes
+    log = log_dir.partition(*KEY).log
+    assert rows(log.range().read(["offset", "value"])) == rows_of([*expected, *new])
+
+
+def test_a_partition_that_is_removed_during_a_merge_is_gone(paths: list[Path], change_at_merge: Any) -> None:
+    log_dir = LiveLogDir(paths, LogDirOptions(replicas="merge"))
+    log_dir.partition(*KEY)
+
+    def remove() -> None:
+        for path in paths:
+            shutil.rmtree(path / "t-0")
+
+    delete_segment(paths[0] / "t-0", 0)
+    change_at_merge(remove)
+    assert log_dir.refresh().logs == {}
+    assert log_dir.refresh().removed == (KEY,)
