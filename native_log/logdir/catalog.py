@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import PartitionKind
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
+from native_log.errors import (
+    KafkaLogError,
+    LogTruncatedError,
+    UnknownTopicOrPartitionError,
+    error_message,
+)
 from native_log.log.replicas.last_batch import believed_end
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.discovery import join_names
@@ -183,7 +188,7 @@ def _end_of(log: LogState | None, copies: Iterable[LogState | None]) -> int:
     others = (other for other in copies if other is not None and other is not log)
     try:
         return believed_end(log, others)
-    except OSError:  # a reader reports it
+    except (OSError, LogTruncatedError):  # a broker has changed the files, or a reader reports the error
         return log.log_end_offset
 
 
@@ -240,8 +245,8 @@ def open_copy_of(
             storage=directory.storage,
         )
         return source.open()
-    except KafkaLogError as error:
-        logger.warning("%s", error)
+    except (KafkaLogError, FileNotFoundError) as error:
+        logger.warning("%s", error_message(error))
         return None
 
 

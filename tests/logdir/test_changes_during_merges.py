@@ -1,4 +1,4 @@
-"""Copies whose files change while they are merged, as on running brokers."""
+"""Copies whose files change while one is chosen, or while they are merged, as on running brokers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from native_log import LogDir
 from native_log.log.live import live_merged_log
 from native_log.log.replicas import merge as merging
+from native_log.logdir import catalog
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
 from native_log.segment.files import file_name
@@ -108,3 +109,42 @@ def test_a_partition_that_is_removed_during_a_merge_is_gone(paths: list[Path], c
     change_at_merge(remove)
     assert log_dir.refresh().logs == {}
     assert log_dir.refresh().removed == (KEY,)
+
+
+def truncate_last(directory: Path) -> None:
+    """Replace the last segment by one with two batches."""
+    delete_segment(directory, 30)
+    write_copy(directory.parent, batches(10, 12))
+
+
+@pytest.mark.parametrize("change", [truncate_last, shutil.rmtree])
+def test_the_longest_copy_is_chosen(
+    change: Callable[[Path], object], paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose, changes = catalog.believed_end, [change]
+
+    def choose_changed(*arguments: Any) -> int:
+        while changes:
+            changes.pop()(paths[1] / "t-0")
+        return choose(*arguments)
+
+    monkeypatch.setattr(catalog, "believed_end", choose_changed)
+    log = LogDir(paths).partition(*KEY)
+    assert not changes
+    assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE)
+
+
+def test_a_copy_that_is_removed_before_the_choice_is_not_chosen(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    choose = catalog.PartitionCandidates.choose
+
+    def remove(*arguments: Any, **options: Any) -> Any:
+        shutil.rmtree(paths[0] / "t-0")
+        return choose(*arguments, **options)
+
+    monkeypatch.setattr(catalog.PartitionCandidates, "choose", remove)
+    log = LogDir(paths).partition(*KEY)
+    assert log.path == paths[1] / "t-0"
+    assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE)
+    assert f"{paths[0] / 't-0'}: No such file or directory" in caplog.text
