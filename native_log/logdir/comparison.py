@@ -91,7 +91,8 @@ def diff(
 
     All batches of all copies are read, and their checksums checked. Nothing is changed. Log directories of
     one broker (with equal node ids and different directory ids) count as one. Logs are compared up to their
-    log end offsets, even while a broker writes to them.
+    log end offsets, even while a broker writes to them. But a broker must not remove or compact segments
+    before they are compared.
 
     Args:
         path, more_paths: at least two log directories or partition directories.
@@ -103,6 +104,7 @@ def diff(
         The differences as DIFFERENCE_SCHEMA. They are found while they are read.
 
     Raises:
+        FileNotFoundError, LogTruncatedError: while rows are read, if a broker removes or compacts a segment.
         ValueError: fewer than two paths.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
