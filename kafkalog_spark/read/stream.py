@@ -28,7 +28,7 @@ from kafkalog_spark.read.stream_offsets import from_json, to_json
 from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
-from native_log.log.changing_files import MOVED
+from native_log.log.changing_files import MOVED, retry_changed
 from native_log.log.outdated_segment import missing_start
 from native_log.sizes import format_count
 from native_log.system import current_ms
@@ -285,9 +285,12 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.max_offsets is not None:
             ends = limit_offsets(firsts, ends, options.max_offsets)
         if options.max_bytes is not None:
-            ranges = self._retry(partial(self._ranges, firsts, ends))
-            ends = ends | limit_bytes(ranges, options.max_bytes, are_local=self._logs.are_local)
+            ends = ends | self._retry(partial(self._limit_bytes, firsts, ends, options.max_bytes))
         return ends
+
+    def _limit_bytes(self, firsts: Offsets, ends: Offsets, max_bytes: int) -> Offsets:
+        """Return the end offsets of the partitions that have records, if about `max_bytes` are read."""
+        return limit_bytes(self._ranges(firsts, ends), max_bytes, are_local=self._logs.are_local)
 
     def _ranges(self, firsts: Offsets, ends: Offsets) -> dict[TopicPartition, LogRange]:
         """Return where the records are that can still be read, of partitions that have some."""
@@ -300,11 +303,15 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _retry(self, work: Callable[[], Result]) -> Result:
         """Call `work`. If segments have changed since the last refresh, refresh, and call it again."""
+
+        def work_again() -> Result:
+            self._refresh()
+            return work()
+
         try:
             return work()
         except MOVED:
-            self._refresh()
-            return work()
+            return retry_changed(work_again, MOVED)
 
     def _report_limit(self, left: Mapping[TopicPartition, int]) -> None:
         """Warn that a query with Trigger.AvailableNow leaves offsets, on Spark 4.0 and 4.1."""

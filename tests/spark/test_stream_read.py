@@ -21,6 +21,7 @@ from native_log.checkpoints.offset_checkpoints import (
     update_offset_checkpoint,
 )
 from native_log.errors import UnknownTopicOrPartitionError
+from native_log.log import LogRange
 from native_log.segment.files import file_name
 from tests.effort import examples
 
@@ -223,6 +224,29 @@ def test_max_bytes_per_trigger_reads_whole_batches(logs: Logs) -> None:
     ]
     smallest = StreamQuery(**logs.options, **EARLIEST, maxBytesPerTrigger="1")
     assert [len(batch.rows["t", 0]) for batch in smallest.available_now()] == [10] * 6
+
+
+def test_max_bytes_per_trigger_is_applied_again_if_files_change(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker compacts a segment after its bytes were counted."""
+    logs.create(**{"segment.bytes": 512})
+    for _ in range(6):
+        logs.append(10)
+    query = StreamQuery(**logs.options, **EARLIEST, maxBytesPerTrigger="1")
+    first_batches, segments = LogRange.first_batches, [logs.path / "t-0" / file_name(0, "log")]
+
+    def replace_first(self: LogRange, max_bytes: int) -> LogRange:
+        while segments:
+            path = segments.pop()
+            path.with_suffix(".cleaned").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            path.with_suffix(".cleaned").replace(path)
+        return first_batches(self, max_bytes)
+
+    monkeypatch.setattr(LogRange, "first_batches", replace_first)
+    batch = query.trigger()
+    assert not segments
+    assert batch is not None and batch.rows == {("t", 0): list(range(10))}
 
 
 def test_available_now_ends_at_what_was_there(logs: Logs) -> None:
