@@ -21,7 +21,7 @@ from kafkalog_spark.read.offsets import (
 )
 from kafkalog_spark.read.splits import needs_division
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
-from native_log.log.changing_files import retry_changed
+from native_log.log.changing_files import MOVED, retry_changed
 from native_log.log.outdated_segment import missing_start
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.prefetch import look_up_together
@@ -81,7 +81,7 @@ def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> li
 def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> list[list[AnyRange]]:
     """Return the log ranges that each task reads. See `locate` for arguments and errors."""
     log_dir = open_log_dir(options)
-    return retry_changed(lambda: _plan_splits(options, log_dir, filter))
+    return retry_changed(lambda: _plan_splits(options, log_dir, filter), MOVED)
 
 
 def _plan_splits(options: ReadOptions, log_dir: LogDir, filter: RecordFilter | None) -> list[list[AnyRange]]:
