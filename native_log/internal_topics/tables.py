@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.compute as pc
 
-from native_log.errors import LogTruncatedError
 from native_log.internal_topics.cluster_metadata import metadata_rows
 from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
 from native_log.internal_topics.group import collect_groups
@@ -73,7 +73,7 @@ def consumer_offsets(
         history: yield all commits and tombstones, instead of the latest commits.
     """
     if not history:
-        return _read_unchanged(log, lambda log: _latest(log, read_options, retention))
+        return _read_newest(log, read_options, lambda log, options: _latest(log, options, retention))
     expired = array("q")
     for batch in _latest(log, read_options, retention):
         is_expired = pc.equal(batch.column("state"), "expired")
@@ -98,7 +98,11 @@ def lag(
         retention: decides which offsets are expired.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    return _read_unchanged(log, lambda log: add_lag(_latest(log, read_options, retention), end_offsets))
+
+    def read(log: PartitionLog, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        return add_lag(_latest(log, options, retention), end_offsets)
+
+    return _read_newest(log, read_options, read)
 
 
 def groups(
@@ -112,11 +116,11 @@ def groups(
         topic_names: names of topics by id.
     """
 
-    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
-        rows = group_rows(latest_records(log, read_options), log.partition, topic_names)
+    def read(log: PartitionLog, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        rows = group_rows(latest_records(log, options), log.partition, topic_names)
         return to_batches(rows, GROUPS_SCHEMA)
 
-    return _read_unchanged(log, read)
+    return _read_newest(log, read_options, read)
 
 
 def transaction_state(
@@ -130,12 +134,12 @@ def transaction_state(
         history: yield all records, instead of the newest ones.
     """
 
-    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
-        records = all_records(log, read_options) if history else latest_records(log, read_options)
+    def read(log: PartitionLog, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        records = all_records(log, options) if history else latest_records(log, options)
         rows = transactional_id_rows(records, log.partition, history=history)
         return to_batches(rows, TRANSACTION_STATE_SCHEMA)
 
-    return read(log) if history else _read_unchanged(log, read)
+    return read(log, read_options) if history else _read_newest(log, read_options, read)
 
 
 def share_groups(
@@ -153,11 +157,11 @@ def share_groups(
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
 
-    def read(log: PartitionLog) -> Iterator[pa.RecordBatch]:
-        rows = share_state_rows(all_records(log, read_options), log.partition, topic_names, end_offsets)
+    def read(log: PartitionLog, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        rows = share_state_rows(all_records(log, options), log.partition, topic_names, end_offsets)
         return to_batches(rows, SHARE_GROUPS_SCHEMA)
 
-    return _read_unchanged(log, read)
+    return _read_newest(log, read_options, read)
 
 
 def cluster_metadata(
@@ -193,27 +197,18 @@ def _metadata_rows(
     return list(metadata_rows(records, log.partition))
 
 
-def _read_unchanged(
-    log: PartitionLog, read: Callable[[PartitionLog], Iterator[pa.RecordBatch]]
+def _read_newest(
+    log: PartitionLog,
+    read_options: ReadOptions,
+    read: Callable[[PartitionLog, ReadOptions], Iterator[pa.RecordBatch]],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `read` yields for a log. Read it again if a broker removed or replaced segments meanwhile.
+    """Yield what `read` yields. Read everything again if a broker removed or replaced segments meanwhile.
 
     A broker removes a record if a closed segment has a newer one with its key. That segment may be newer than
-    the log that was opened, so that `read` would find neither.
+    the log that was opened, so that the rest of the log would have neither.
     """
-
-    def collect(log: PartitionLog) -> list[pa.RecordBatch]:
-        batches = list(read(log))
-        now = {(segment.directory, segment.base_offset): segment for segment in log.reopen().segments}
-        if all(each.is_same_as(now.get((each.directory, each.base_offset))) for each in log.segments):
-            return batches
-        raise LogTruncatedError(
-            "expected a log that keeps its segments while its newest records are read, found one that is "
-            "compacted again and again; read it again",
-            path=log.path,
-        )
-
-    return iter(_retry_reopened(log, collect))
+    options = replace(read_options, relocate=False)
+    return iter(_retry_reopened(log, lambda log: list(read(log, options))))
 
 
 def _retry_reopened(log: PartitionLog, work: Callable[[PartitionLog], Result]) -> Result:

@@ -157,7 +157,7 @@ class _Verification:
         """Return how many of the checked segments, from the first on, have no problems of changed files."""
         segments = {segment.base_offset: segment for segment in self.log.segments}
         for index, each in enumerate(self.checked):
-            if each.problems and not each.segment.is_same_as(segments.get(each.segment.base_offset)):
+            if each.problems and not _is_unchanged(each.segment, segments.get(each.segment.base_offset)):
                 return index
         return len(self.checked)
 
@@ -205,6 +205,19 @@ class _Verification:
             advance(segment.size_bytes - check.position)
             yield _CheckedSegment(segment, problems, found)
         self.missing_end = [_missing_segment(log, each) for each in missing.values()]
+
+
+def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
+    """Return whether the files of a segment are still there.
+
+    `now` is the segment of the log with the same base offset; None: there is none.
+    """
+    return (
+        now is not None
+        and (now.id == segment.id or (now.inode == segment.inode and now.size_bytes >= segment.size_bytes))
+        and (now.log, now.index, now.time_index, now.transaction_index)
+        == (segment.log, segment.index, segment.time_index, segment.transaction_index)
+    )
 
 
 def _read_segments(

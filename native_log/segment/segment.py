@@ -99,18 +99,6 @@ class LogSegment:
         is_as_long = may_grow or file.size_bytes == self.size_bytes
         return is_as_long and file.matches(self.inode, self.size_bytes, self.mtime_ms)
 
-    def is_same_as(self, later: LogSegment | None) -> bool:
-        """Return whether a later listing has the same files. The `.log` file may have grown.
-
-        `later` is the segment with the same base offset in that listing; None: there is none.
-        """
-        return (
-            later is not None
-            and (later.id == self.id or (later.inode == self.inode and later.size_bytes >= self.size_bytes))
-            and (later.log, later.index, later.time_index, later.transaction_index)
-            == (self.log, self.index, self.time_index, self.transaction_index)
-        )
-
     def __reduce__(self) -> tuple[type[LogSegment], tuple[object, ...]]:
         # A plan for many partitions pickles very many segments. This is several times faster than the default
         # of a dataclass.

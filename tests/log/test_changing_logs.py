@@ -208,6 +208,15 @@ def test_a_log_that_begins_after_its_former_end(directory: Path) -> None:
     assert rows(planned.read(fail_on_data_loss=False)) == rows_of(batches(30, 32))
 
 
+def test_keys_that_may_be_missing_are_warned_of(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    planned = open_live(directory).range()
+    assert rows(planned.latest(["offset", "value"])) == rows_of(WHOLE)[-1:]
+    assert not caplog.messages
+    compact_first(directory)
+    assert rows(planned.latest(["offset", "value"])) == rows_of(WHOLE)[-1:]
+    assert "keys that were written again since then may be missing" in caplog.text
+
+
 def test_batches_are_listed_where_they_are_now(directory: Path) -> None:
     log = open_live(directory)
     compact_first(directory)

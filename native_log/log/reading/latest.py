@@ -6,6 +6,7 @@ decodes the rows and drops the others.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.log.reading.options import DEFAULT_MAP_BYTES
-from native_log.log.reading.reader import IS_TRANSACTIONAL, READ_BYTES, Reader, decode_rows, read_rows
+from native_log.log.reading.reader import IS_TRANSACTIONAL, READ_BYTES, Reader, decode_rows
 from native_log.log.reading.split import split_by_offsets
 from native_log.records import Decoded, InputOptions, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from native_log.records import DecodeOptions
     from native_log.records.compaction import PutBatches
     from native_log.segment.chunks import BatchCursor
+
+logger = logging.getLogger(__name__)
 
 _NOTHING = pa.RecordBatch.from_arrays([pa.nulls(0, pa.bool_())], [IS_TRANSACTIONAL])
 
@@ -72,10 +75,11 @@ class _KeyDecoder:
         )
 
 
-def _put_keys(range: SlicedRange, put: PutBatches, options: ReadOptions) -> None:
+def _put_keys(range: SlicedRange, put: PutBatches, options: ReadOptions, readers: list[Reader]) -> None:
     """Put the keys of a range into a map. Raises _MapFullError, with an offset."""
     whole = replace(options, max_bytes=None, first_rows=None, filter=None)
     reader = Reader(range, [], whole, _KeyDecoder(put))
+    readers.append(reader)
     try:
         for _ in reader.batches():
             pass
@@ -87,18 +91,28 @@ def latest_rows(
     range: SlicedRange, columns: Sequence[str], options: ReadOptions, map_bytes: int = DEFAULT_MAP_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest record of each key. See LogRange.latest."""
-    latest = latest_offsets(range, options, map_bytes)
+    readers: list[Reader] = []
+    latest = _latest_offsets(range, options, map_bytes, readers)
     names = list(dict.fromkeys((*columns, "offset")))
-    for batch in read_rows(range, names, replace(options, first_rows=None)):
+    readers.append(Reader(range, names, replace(options, first_rows=None)))
+    for batch in readers[-1].batches():
         offsets = batch.column("offset")
         bounds = pc.min_max(offsets)
         kept = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
         if len(kept):
             yield batch.filter(pc.is_in(offsets, pa.array(kept, pa.int64()))).select(columns)
+    if any(reader.has_located_again for reader in readers):
+        logger.warning(
+            "%s: a broker has removed or compacted segments since this read was planned: keys that were "
+            "written again since then may be missing; read again to get them",
+            range.path,
+        )
 
 
-def latest_offsets(range: SlicedRange, options: ReadOptions, map_bytes: int) -> Survivors:
-    """Return the offsets of the newest records of each key.
+def _latest_offsets(
+    range: SlicedRange, options: ReadOptions, map_bytes: int, readers: list[Reader]
+) -> Survivors:
+    """Return the offsets of the newest records of each key. Add what reads them to `readers`.
 
     If the map cannot hold all keys, there are several rounds, as in a broker's cleaner. Each round fills the
     map with keys, and removes older records of these keys from the result of the rounds before.
@@ -109,7 +123,7 @@ def latest_offsets(range: SlicedRange, options: ReadOptions, map_bytes: int) -> 
         newest = OffsetMap(map_bytes)
         full_at: int | None = None
         try:
-            _put_keys(rest, newest.put_batches, options)
+            _put_keys(rest, newest.put_batches, options, readers)
         except _MapFullError as full:
             full_at = full.next_offset
             if full_at is None or not start < full_at < range.end_offset:
@@ -118,7 +132,7 @@ def latest_offsets(range: SlicedRange, options: ReadOptions, map_bytes: int) -> 
                 continue
         if before is not None:
             kept = Survivors()
-            _put_keys(before, _mark_function(newest, kept), options)
+            _put_keys(before, _mark_function(newest, kept), options, readers)
             latest = latest.difference(latest.difference(kept))
         latest = latest.union(newest.survivors())
         if full_at is None:

@@ -122,9 +122,11 @@ class LogRange(SlicedRange):
     ) -> Iterator[pa.RecordBatch]:
         """Read the newest record of each key, in the order of offsets. A tombstone has a null value.
 
-        Records without a key are dropped. So is a record that a broker has compacted away since the range was
-        located, because a newer one with its key lies behind the range. With isolation_level
-        "read_committed", records of aborted transactions are ignored.
+        Records without a key are dropped. With isolation_level "read_committed", records of aborted
+        transactions are ignored.
+
+        If a broker has compacted the log since the range was located, a key may be missing: its newest record
+        lies behind the range. Then a warning is logged.
 
         Args:
             columns, mode, check_crcs, fail_on_data_loss: as for `read`, except `_corrupt_record` and

@@ -39,7 +39,11 @@ class ReadArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read records. See LogRange.read for the attributes.
+    """How to read records. See LogRange.read for the other attributes.
+
+    Attributes:
+        relocate: whether to continue in the present files after planned ones were removed or replaced.
+            Otherwise, FileNotFoundError or LogTruncatedError is raised.
 
     Raises:
         ValueError: the mode is unknown.
@@ -53,6 +57,7 @@ class ReadOptions:
     first_rows: int | None = DEFAULT_FIRST_ROWS
     on_damage: Callable[[DamagedRange], None] | None = None
     filter: RecordFilter | None = None
+    relocate: bool = True
 
     def __post_init__(self) -> None:
         check_mode(self.mode)

@@ -79,6 +79,7 @@ class Reader:
 
     Attributes:
         next_offset: the offset after the last batch that was read.
+        has_located_again: whether files were removed, replaced or truncated since the range was located.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Reader:
         self._limit_rows = None if options.first_rows is None else min(limits)
         self._damage_log = DamageLog(logger, options)
         self.next_offset = range.start_offset
+        self.has_located_again = False
         self._slices = range.slices
         self._aborted: bytes | None = None  # None: unknown, as long as no transaction was read
 
@@ -128,6 +130,8 @@ class Reader:
                             yield selected
                 return
             except CHANGED as error:
+                if not self._options.relocate:
+                    raise
                 failures = failures + 1 if failed_at == self.next_offset else 1
                 if failures == ATTEMPTS:
                     raise
@@ -253,6 +257,7 @@ class Reader:
             logger.warning("%s. The rest is read, because data loss is not to fail the read", again.loss)
         self._range = replace(range, source=again.source)
         self._slices = again.slices
+        self.has_located_again = True
 
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
         if self._options.mode == "failFast":
