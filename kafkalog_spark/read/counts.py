@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import visibility_check
-from kafkalog_spark.read.plan import locate, open_log_dir
+from kafkalog_spark.read.plan import locate, plan_with_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.where import Where
 from kafkalog_spark.schema import Projection
@@ -50,7 +50,9 @@ class CountsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         filter = self._where.plan()
-        requested, located = locate(self._options, open_log_dir(self._options), filter)
+        requested, located = plan_with_log_dir(
+            self._options, lambda log_dir: locate(self._options, log_dir, filter)
+        )
         tasks = pack(
             located.values(),
             lambda each: each.size_bytes // _HEADER_SHARE + FILE_COST_BYTES * len(each.slices),

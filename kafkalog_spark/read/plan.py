@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_spark.errors import DataLossError, session_settings_note
 from kafkalog_spark.options.topics import select_partitions
@@ -28,7 +28,7 @@ from native_log.prefetch import look_up_together
 from native_log.system import no_garbage_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from native_log.logdir.live_logdir import LiveLogDir
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
@@ -62,6 +64,17 @@ def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
         )
 
 
+def plan_with_log_dir(
+    options: ReadOptions, plan: Callable[[LogDir], Result], *, allow_empty: bool = False
+) -> Result:
+    """Open the log directories, and return the result of `plan` for them.
+
+    If a broker changes files meanwhile, or removes partitions, or moves them to another log directory, do it
+    again. Raises as `open_log_dir` and `plan`.
+    """
+    return retry_changed(lambda: plan(open_log_dir(options, allow_empty=allow_empty)), MOVED)
+
+
 def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> list[TopicPartition]:
     """Return the partitions that the topic options select, sorted.
 
@@ -80,8 +93,7 @@ def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> li
 @no_garbage_collection()
 def plan_splits(options: ReadOptions, filter: RecordFilter | None = None) -> list[list[AnyRange]]:
     """Return the log ranges that each task reads. See `locate` for arguments and errors."""
-    log_dir = open_log_dir(options)
-    return retry_changed(lambda: _plan_splits(options, log_dir, filter), MOVED)
+    return plan_with_log_dir(options, lambda log_dir: _plan_splits(options, log_dir, filter))
 
 
 def _plan_splits(options: ReadOptions, log_dir: LogDir, filter: RecordFilter | None) -> list[list[AnyRange]]:

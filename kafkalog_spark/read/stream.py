@@ -296,9 +296,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the records are that can still be read, of partitions that have some."""
         logs = {tp: live.log for tp, live in self._logs.logs.items() if tp in ends}
         starts = {tp: max(firsts[tp], log.local_log_start_offset) for tp, log in logs.items() if tp in firsts}
+        # A topic may have been created again since the last trigger, and have fewer records.
+        lasts = {tp: min(ends[tp], log.log_end_offset) for tp, log in logs.items()}
         return self._logs.find_together(
-            lambda tp: logs[tp].range(starts[tp], ends[tp]),
-            (tp for tp, start in starts.items() if start < ends[tp]),
+            lambda tp: logs[tp].range(starts[tp], lasts[tp]),
+            (tp for tp, start in starts.items() if start < lasts[tp]),
         )
 
     def _retry(self, work: Callable[[], Result]) -> Result:

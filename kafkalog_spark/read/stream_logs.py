@@ -11,6 +11,7 @@ from kafkalog_spark.options.offset_json import TopicPartition
 from kafkalog_spark.read.offset_state import LogIdentity
 from kafkalog_spark.read.offsets import OffsetRange
 from kafkalog_spark.read.plan import partitions_to_read
+from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log.live.divergence import diverged
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
@@ -101,8 +102,8 @@ class StreamLogs:
         for tp in selected:
             try:
                 log = self.logs[tp] = self._log_dir.partition(*tp)
-            except FileNotFoundError:
-                continue  # it was removed just now; the next refresh does not find it any more
+            except (FileNotFoundError, UnknownTopicOrPartitionError):
+                continue  # it was removed just now; the next refresh reports that
             if before.get(tp) is log:
                 continue
             if log.log.missing_end is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import visibility_check
-from kafkalog_spark.read.plan import open_log_dir
+from kafkalog_spark.read.plan import plan_with_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.tasks import merge_small_batches
 from kafkalog_spark.read.where import Where
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options.read import ReadOptions
     from native_log.log.log_state import LogSource
+    from native_log.logdir import LogDir
     from native_log.storage import Folder
 
 
@@ -66,9 +67,14 @@ class InternalViewReader(DataSourceReader):
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
+        return plan_with_log_dir(self._options, self._plan, allow_empty=self._shows_formatted)
+
+    @property
+    def _shows_formatted(self) -> bool:
+        return self._view.formatted_batches is not None and self._options.as_of_offset is None
+
+    def _plan(self, log_dir: LogDir) -> list[InternalTask]:
         options = self._options
-        shows_formatted = self._view.formatted_batches is not None and options.as_of_offset is None
-        log_dir = open_log_dir(options, allow_empty=shows_formatted)
         scan = InternalScan(
             read_options_of(
                 options.mode,
@@ -81,7 +87,7 @@ class InternalViewReader(DataSourceReader):
             end_offsets(log_dir, options.mode) if self._view.needs_end_offsets else {},
             topic_names(log_dir) if self._view.needs_topic_names else {},
         )
-        formatted = formatted_directory(log_dir) if shows_formatted else None
+        formatted = formatted_directory(log_dir) if self._shows_formatted else None
         if formatted is not None:
             return [InternalTask((), scan, log_dir.is_local, formatted)]
         tasks = pack(

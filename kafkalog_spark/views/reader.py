@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import OptionError, visibility_check
 from kafkalog_spark.read.offsets import Earliest, Latest
-from kafkalog_spark.read.plan import open_log_dir, partitions_to_read
+from kafkalog_spark.read.plan import partitions_to_read, plan_with_log_dir
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.tasks import merge_small_batches
 from kafkalog_spark.read.where import Where
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.read import ReadOptions
     from native_log.filters import RecordFilter
     from native_log.log.log_state import LogSource
+    from native_log.logdir import LogDir
     from native_log.policies import TopicFacts
 
 
@@ -82,7 +83,9 @@ class ViewReader(DataSourceReader):
         self._secrets = options.storage_options.carried()
 
     def partitions(self) -> Sequence[InputPartition]:
-        log_dir = open_log_dir(self._options)
+        return plan_with_log_dir(self._options, self._plan)
+
+    def _plan(self, log_dir: LogDir) -> list[ViewTask]:
         partitions = partitions_to_read(self._options, log_dir)
         filter = self._where.plan()
         if filter is not None:

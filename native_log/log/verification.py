@@ -214,7 +214,7 @@ def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
     """
     return (
         now is not None
-        and (now.id == segment.id or (now.inode == segment.inode and now.size_bytes >= segment.size_bytes))
+        and segment.is_same_file(now)
         and (now.log, now.index, now.time_index, now.transaction_index)
         == (segment.log, segment.index, segment.time_index, segment.transaction_index)
     )

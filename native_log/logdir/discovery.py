@@ -17,6 +17,8 @@ from native_log.checkpoints.names import BOOTSTRAP_FILE, PartitionKind, Partitio
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
+from native_log.log.changing_files import ATTEMPTS
+from native_log.prefetch import map_together
 from native_log.storage import (
     LOCAL,
     SCHEMES,
@@ -29,10 +31,10 @@ from native_log.storage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from native_log.arguments import PathLike
-    from native_log.storage import Storage
+    from native_log.storage import Storage, Storages
 
 logger = logging.getLogger(__name__)
 
@@ -194,6 +196,31 @@ def find_partitions(path: Path, before: Discovery | None = None, storage: Storag
     if unknown:
         _warn_of_skipped(path, unknown)
     return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
+
+
+def find_all_partitions(paths: Sequence[Path], storages: Storages) -> list[Discovery]:
+    """Find the partitions at several paths, as `find_partitions` does at one.
+
+    A broker can move a partition to another of its log directories. If that was listed before it had the
+    partition, and the other one afterwards, the partition is in neither list. So local directories are listed
+    until two lists are equal.
+    """
+
+    def find(path: Path, before: Discovery | None = None) -> Discovery:
+        return find_partitions(path, before, storages.folder(path).storage)
+
+    are_local = storages.are_local(paths)
+    found = list(map_together(find, paths, are_local=are_local))
+    log_dirs = [path for path, each in zip(paths, found, strict=True) if not each.is_partition]
+    if are_local and len(log_dirs) > 1:
+        known = dict(zip(paths, found, strict=True))
+        for _ in range(ATTEMPTS):
+            again = known | {path: find(path, known[path]) for path in log_dirs}
+            if again == known:
+                break
+            known = again
+        found = [known[path] for path in paths]
+    return found
 
 
 def _warn_of_skipped(path: Path, names: Iterable[str]) -> None:

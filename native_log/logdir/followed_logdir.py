@@ -78,12 +78,18 @@ class FollowedLogDir:
         keys = dict.fromkeys([*start_offsets, *(key for key in existing if select(*key))])
         log_dir.open_logs(keys)
 
-        def begin(key: PartitionKey) -> PartitionFollower:
-            log, start = log_dir.partition(*key), start_offsets.get(key)
-            return PartitionFollower.begin(log, start, isolation_level, options)
+        def begin(key: PartitionKey) -> PartitionFollower | None:
+            try:
+                log = log_dir.partition(*key)
+            except (FileNotFoundError, UnknownTopicOrPartitionError):
+                if key in start_offsets:
+                    raise
+                return None  # it was removed just now
+            return PartitionFollower.begin(log, start_offsets.get(key), isolation_level, options)
 
         for key, follower in zip(keys, map_together(begin, keys, are_local=log_dir.is_local), strict=True):
-            self._follow(key, follower)
+            if follower is not None:
+                self._follow(key, follower)
         self._unread = dict.fromkeys(self._followers)
         self._unopened: set[PartitionKey] = set()
 

@@ -15,7 +15,7 @@ from native_log.checkpoints.names import (
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
 )
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, error_message
 from native_log.prefetch import look_up_together
 from native_log.system import current_ms
 from native_log.workers import map_tables, waiting_readers
@@ -280,9 +280,11 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
         KafkaLogError: a log cannot be opened (with mode "failFast").
     """
 
-    def end_offset(key: PartitionKey) -> int | KafkaLogError:
+    def end_offset(key: PartitionKey) -> int | KafkaLogError | FileNotFoundError:
         try:
             return log_dir.lag_end_offset(log_dir.partition(*key))
+        except FileNotFoundError as error:  # a broker has just deleted the partition
+            return error
         except KafkaLogError as error:
             if mode == "failFast":
                 raise
@@ -291,8 +293,8 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
     keys = [(topic, partition) for topic, partitions in log_dir.topics().items() for partition in partitions]
     offsets = {}
     for key, found in look_up_together(end_offset, keys, are_local=log_dir.is_local).items():
-        if isinstance(found, KafkaLogError):
-            logger.warning("the end of a log is unknown: %s", found)
+        if isinstance(found, (KafkaLogError, FileNotFoundError)):
+            logger.warning("the end of a log is unknown: %s", error_message(found))
         else:
             offsets[key] = found
     return offsets

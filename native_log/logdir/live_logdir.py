@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError, error_message
 from native_log.lazy import shared_property
 from native_log.log.changing_files import CHANGED, retry_changed
@@ -38,7 +39,7 @@ from native_log.storage import LOCAL, file_version, path_of
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from native_log.arguments import PathLike
@@ -153,6 +154,7 @@ class LiveLogDir:
             path: LiveDirectory(folder, now_ns, remote_starts) for path, folder in folders.items()
         }
         self._select()
+        self._reported = self._catalog.partitions
 
     def __repr__(self) -> str:
         return f"LiveLogDir({', '.join(repr(str(path)) for path in self.paths)})"
@@ -190,7 +192,14 @@ class LiveLogDir:
         if known is None:
             if key not in self._catalog.partitions:
                 raise self._catalog.unknown(topic, partition)
-            known = self._logs[key] = self._open(key, {})
+            try:
+                known = self._open(key, {})
+            except FileNotFoundError:
+                self._list_again()
+                if key not in self._catalog.partitions:
+                    raise
+                known = self._open(key, {})
+            self._logs[key] = known
         return known.log
 
     def open_logs(self, keys: Iterable[PartitionKey]) -> None:
@@ -227,7 +236,6 @@ class LiveLogDir:
             FileNotFoundError: a log directory was removed.
             PermissionError, OSError, KafkaLogError: as when the logs are opened.
         """
-        before = self._catalog.partitions
         LiveLogDir._remote_logs.forget(self)
         LiveLogDir._known_topics.forget(self)
         is_found = self._discover()
@@ -236,41 +244,50 @@ class LiveLogDir:
         if is_found or any(is_changed):
             self._select()
         names = list(self._logs) if keys is None else [key for key in keys if key in self._logs]
-        changed = self._read_files(names)
+        changed, gone = self._read_files(names)
+        if gone:
+            self._list_again()
+            changed_elsewhere, gone = self._read_files([key for key in gone if key in self._logs])
+            self._forget(gone)
+            changed = [key for key in (*changed, *changed_elsewhere) if key in self._logs]
         for directory in self._directories.values():
             # A write may have begun meanwhile: then the logs may contain a part of it.
             directory.refresh_unfinished()
         changes = look_up_together(
             lambda key: self._publish(self._logs[key]), changed, are_local=self._is_local
         )
-        after = self._catalog.partitions
+        before, after = self._reported, self._catalog.partitions
+        self._reported = after
         return LogDirChange(
             tuple(key for key in after if key not in before) if after is not before else (),
             tuple(key for key in before if key not in after) if after is not before else (),
             {key: change for key, change in changes.items() if change is not UNCHANGED},
         )
 
-    def _read_files(self, keys: Sequence[PartitionKey]) -> list[PartitionKey]:
-        """Read what is new in logs. Return those that may have changed, and forget removed ones."""
+    def _read_files(self, keys: Sequence[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:
+        """Read what is new in logs. Return those that may have changed, and those without directories."""
         read = self._reader_of(keys)
-        changed, removed = [], set()
+        changed, gone = [], []
         for key in keys:
             opened = self._logs[key]
             changes = list(map(read, opened.copies))
-            opened.copies = [
-                copy for copy, change in zip(opened.copies, changes, strict=True) if change is not None
-            ]
-            if not opened.copies:
-                removed.add(key)
-            elif any(changes) or opened.is_stale:
+            left = [copy for copy, change in zip(opened.copies, changes, strict=True) if change is not None]
+            if not left:
+                gone.append(key)
+                continue
+            opened.copies = left
+            if any(changes) or opened.is_stale:
                 changed.append(key)
+        return changed, gone
+
+    def _forget(self, removed: Collection[PartitionKey]) -> None:
+        """Forget partitions that were removed, and list the log directories again with the next refresh."""
         if removed:
-            self._versions.clear()  # list the log directories again with the next refresh
+            self._versions.clear()
             left = {key: path for key, path in self._catalog.partitions.items() if key not in removed}
             self._catalog = replace(self._catalog, partitions=left)
             self._copies = {key: self._copies[key] for key in left}
             self._logs = {key: log for key, log in self._logs.items() if key not in removed}
-        return changed
 
     def _reader_of(self, keys: Iterable[PartitionKey]) -> Callable[[_OpenCopy], bool | None]:
         """Return what reads the files of a copy. Those of copies at URLs are read now, many at a time."""
@@ -313,8 +330,26 @@ class LiveLogDir:
             state = replace(state, unfinished=None)
         return state.partition_checkpoints(partition, self._options.high_watermark)
 
+    def _list_again(self) -> None:
+        """Find the partitions again after a directory is gone: a broker has removed it, or moved it."""
+        self._versions.clear()
+        self._discover()
+        self._select()
+
     def _discover(self) -> bool:
-        """List the paths that have changed, and return whether their partitions changed."""
+        """List the paths that have changed, and return whether their partitions changed.
+
+        If a partition has disappeared, all paths are listed again: a broker may have moved it to a log
+        directory that was listed before. A broker shows it there before it removes it where it was.
+        """
+        before = list(self._discoveries.values())
+        is_changed = self._list_changed()
+        if is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values()):
+            self._versions.clear()
+            self._list_changed()
+        return is_changed
+
+    def _list_changed(self) -> bool:
         is_changed = False
         for path in self.paths:
             before, is_stale = self._discoveries.get(path), path not in self._versions
@@ -480,3 +515,13 @@ class LiveLogDir:
         state = self._directories[partition.path.parent].state
         checkpoints = state.partition_checkpoints(partition, self._options.high_watermark)
         return open_copy_of(partition, checkpoints, self._options.max_batch_bytes)
+
+
+def _keys_in(discoveries: Iterable[Discovery]) -> set[PartitionKey]:
+    """Return topic and partition of the partitions that belong to their brokers now."""
+    return {
+        partition.key
+        for discovery in discoveries
+        for partition in discovery.partitions
+        if partition.kind is PartitionKind.NORMAL
+    }

@@ -25,7 +25,7 @@ from native_log.logdir.create import (
     random_uuid,
 )
 from native_log.logdir.directory_state import DirectoryState
-from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths, readable_paths
+from native_log.logdir.discovery import PartitionDir, find_all_partitions, local_paths, readable_paths
 from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
@@ -146,13 +146,7 @@ class LogDir(InternalTables):
         self.paths = expand_wildcards(_paths(path, more_paths, remote_storage), storages)
         self._are_paths_local = storages.are_local(self.paths)
         given = () if self._is_remote_alone else self.paths
-        discoveries = list(
-            map_together(
-                lambda at: find_partitions(at, storage=storages.folder(at).storage),
-                given,
-                are_local=self._are_paths_local,
-            )
-        )
+        discoveries = find_all_partitions(given, storages)
         log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         remote_starts = RemoteStarts(map(storages.folder, log_dirs), discoveries)
         remote_logs = None

@@ -99,6 +99,11 @@ class LogSegment:
         is_as_long = may_grow or file.size_bytes == self.size_bytes
         return is_as_long and file.matches(self.inode, self.size_bytes, self.mtime_ms)
 
+    def is_same_file(self, later: LogSegment) -> bool:
+        """Return whether a later listing has the same file with the batches, which may have grown since."""
+        has_grown = later.inode == self.inode and later.size_bytes >= self.size_bytes
+        return later.id == self.id or has_grown
+
     def __reduce__(self) -> tuple[type[LogSegment], tuple[object, ...]]:
         # A plan for many partitions pickles very many segments. This is several times faster than the default
         # of a dataclass.

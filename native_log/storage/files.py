@@ -111,6 +111,11 @@ class Folder:
     def __str__(self) -> str:
         return self.path
 
+    @property
+    def parent(self) -> Folder:
+        """The folder that contains this one."""
+        return Folder(self.path.rpartition("/")[0], self.storage)
+
     def __truediv__(self, name: str) -> Folder:
         """Return the folder `name` in this one."""
         return Folder(f"{self.path}/{name}", self.storage)
@@ -124,12 +129,11 @@ class Folder:
 
         If nothing is left, a disk may have been unmounted.
         """
-        parent, _, name = self.path.rpartition("/")
         try:
-            entries = self.storage.list(parent)
+            entries = self.parent.list()
         except OSError:
             return False
-        return bool(entries) and name not in entries
+        return bool(entries) and self.path.rpartition("/")[2] not in entries
 
     def list(self) -> Mapping[str, FileEntry]:
         """Return its entries by name: see Storage.list."""

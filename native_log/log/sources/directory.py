@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import PartitionKind, parse_partition_name
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.errors import KafkaLogError
 from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.sources.one_copy import OneCopy
+from native_log.log.sources.relocation import relocate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Folder
 
@@ -97,18 +100,42 @@ class DirectorySource(OneCopy):
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
     ) -> Relocated:
-        """See LogSource."""
+        """See LogSource.
+
+        A broker that deletes a partition, or has moved it to another log directory, renames its directory and
+        removes it a minute later (file.delete.delay.ms). Until then, the records are read there.
+        """
         try:
-            # dataclass(slots=True) makes another class, which super() without arguments does not know.
-            return OneCopy.locate_again(self, located, span, error)
+            state = self.open()
         except FileNotFoundError:
             if not self.folder.was_removed():
                 raise
-            loss = FileNotFoundError(
-                f"{self.path}: the partition was removed while it was read, with the records from offset "
-                f"{span.start_offset} on"
-            )
-            return Relocated(self, (), loss)
+            state = None
+        if state is None or not _has_some(state, located):
+            state = self._find_deleted(located) or state
+        if state is not None:
+            return relocate(state, located, span, error)
+        loss = FileNotFoundError(
+            f"{self.path}: the partition was removed while it was read, with the records from offset "
+            f"{span.start_offset} on"
+        )
+        return Relocated(self, (), loss)
+
+    def _find_deleted(self, located: Located) -> LogState | None:
+        """Open the directory that the broker has renamed in order to delete it; None if it is gone."""
+        parent = self.folder.parent
+        for name in parent.list():
+            parsed = parse_partition_name(name)
+            if parsed is None or (parsed.partition, parsed.kind) != (self.partition, PartitionKind.DELETE):
+                continue
+            source = replace(self, path=f"{parent}/{name}")
+            try:
+                state = source.open()
+            except (FileNotFoundError, KafkaLogError):
+                continue
+            if _has_some(state, located):
+                return state
+        return None
 
     def state(
         self,
@@ -136,3 +163,10 @@ class DirectorySource(OneCopy):
         return LogState(
             source, listing.segments, listing.snapshots, tail, start, end, locations, listing.without_log
         )
+
+
+def _has_some(state: LogState, located: Located) -> bool:
+    """Return whether a log has some of the segments that were located."""
+    now = {segment.base_offset: segment for segment in state.segments}
+    before = (each.segment for each in located.slices if each.segment.base_offset in now)
+    return any(segment.is_same_file(now[segment.base_offset]) for segment in before)

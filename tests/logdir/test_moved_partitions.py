@@ -1,0 +1,178 @@
+"""Partitions that a broker moves to another log directory, or deletes, while they are found, opened or read.
+
+A broker that moves a partition gives the new directory its name, and then renames the old one to `-delete`.
+It removes that a minute later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkalog_spark.options.read import parse_read_options
+from kafkalog_spark.read.plan import plan_splits
+from native_log import LogDir
+from native_log.checkpoints.names import deleted_name
+from native_log.checkpoints.partition_metadata import write_topic_id
+from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.live_logdir import LiveLogDir
+from native_log.storage.local import LocalStorage
+from tests.builders.copies import batches, rows, rows_of, write_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+WHOLE = batches(0, 20)
+KEY = ("t", 0)
+TOPIC_IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
+ID = "f" * 32
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    """The log directories of one broker. The second one has t-0, both have another partition."""
+    paths = [tmp_path / name for name in ("first", "second")]
+    for path, topic in zip(paths, "ab", strict=True):
+        write_copy(path, WHOLE[:2]).rename(path / f"{topic}-0")
+    write_topic_id(write_copy(paths[1], WHOLE[:15], rolls=[15, 30]), TOPIC_IDS[0])
+    return paths
+
+
+def delete(directory: Path) -> None:
+    directory.rename(directory.with_name(deleted_name(*KEY, ID)))
+
+
+def move(paths: list[Path]) -> None:
+    """Move t-0 from the second log directory to the first one."""
+    old, new = (path / "t-0" for path in reversed(paths))
+    shutil.copytree(old, new)
+    delete(old)
+
+
+@pytest.fixture
+def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Callable[[], object]], list[Any]]:
+    """Return a function that has something called after a directory is listed next.
+
+    It returns a list, which is empty once that was called.
+    """
+    list_directory = LocalStorage.list
+
+    def after_listing(directory: Path, change: Callable[[], object]) -> list[Any]:
+        changes = [change]
+
+        def list_and_change(self: LocalStorage, path: str) -> Any:
+            entries = list_directory(self, path)
+            if path == str(directory) and changes:
+                changes.pop()()
+            return entries
+
+        monkeypatch.setattr(LocalStorage, "list", list_and_change)
+        return changes
+
+    return after_listing
+
+
+def test_a_partition_is_found_while_it_moves(paths: list[Path], after_listing: Any) -> None:
+    changes = after_listing(paths[0], lambda: move(paths))
+    log = LogDir(paths).partition(*KEY)
+    assert not changes
+    assert log.path == paths[0] / "t-0"
+    assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE[:15])
+
+
+def test_a_live_partition_is_not_lost_while_it_moves(paths: list[Path], after_listing: Any) -> None:
+    log_dir = LiveLogDir(paths)
+    log = log_dir.partition(*KEY)
+    changes = after_listing(paths[0], lambda: move(paths))
+    shutil.copytree(paths[0] / "a-0", paths[0] / "new-0")  # the directory is listed again
+    assert log_dir.refresh().removed == ()
+    assert not changes
+    assert log_dir.partition(*KEY) is log
+    assert log.path == paths[0] / "t-0"
+
+
+def test_a_live_partition_moves_after_it_was_found(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = LiveLogDir(paths)
+    log = log_dir.partition(*KEY)
+    refresh, changes = LiveDirectory.refresh, [move]
+
+    def move_and_refresh(self: LiveDirectory) -> bool:
+        while changes:
+            changes.pop()(paths)
+        return refresh(self)
+
+    monkeypatch.setattr(LiveDirectory, "refresh", move_and_refresh)
+    assert log_dir.refresh().removed == ()
+    assert log_dir.partition(*KEY) is log
+    assert log.path == paths[0] / "t-0"
+
+
+def test_a_live_partition_moves_before_it_is_opened(paths: list[Path]) -> None:
+    log_dir = LiveLogDir(paths)
+    move(paths)
+    shutil.copytree(paths[0] / "a-0", paths[0] / "new-0")
+    assert log_dir.partition(*KEY).path == paths[0] / "t-0"
+    assert log_dir.refresh().added == (("new", 0),)
+
+
+def test_a_partition_that_is_deleted_before_it_is_opened_is_not_followed(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_logs, changes = LiveLogDir.open_logs, [delete]
+
+    def delete_and_open(self: LiveLogDir, *arguments: Any) -> None:
+        while changes:
+            changes.pop()(paths[1] / "t-0")
+        open_logs(self, *arguments)
+
+    monkeypatch.setattr(LiveLogDir, "open_logs", delete_and_open)
+    with LogDir(paths).follow(timeout_ms=1) as arriving:
+        assert list(arriving) == []
+    assert not changes
+
+
+def test_a_plan_finds_partitions_that_have_moved(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    open_logs, changes = LogDir.open_logs, [move]
+
+    def move_and_open(self: LogDir, *arguments: Any) -> Any:
+        while changes:
+            changes.pop()(paths)
+        return open_logs(self, *arguments)
+
+    monkeypatch.setattr(LogDir, "open_logs", move_and_open)
+    options = {"paths": json.dumps(list(map(str, paths))), "subscribe": "t"}
+    ((planned,),) = plan_splits(parse_read_options(options))
+    assert planned.path == str(paths[0] / "t-0")
+
+
+@pytest.mark.parametrize("is_created_again", [False, True])
+def test_a_deleted_partition_is_read_until_its_files_are_gone(
+    is_created_again: bool, paths: list[Path]
+) -> None:
+    directory = paths[1] / "t-0"
+    planned = LogDir(paths).partition(*KEY).range()
+    reading = planned.read(["offset", "value"], max_rows=4)
+    read = rows([next(reading)])
+    delete(directory)
+    if is_created_again:
+        write_topic_id(write_copy(paths[1], batches(0, 20, tag="new")), TOPIC_IDS[1])
+    assert read + rows(reading) == rows_of(WHOLE[:15])
+    assert rows(planned.read(["offset", "value"])) == rows_of(WHOLE[:15])
+
+
+def test_another_deleted_partition_is_not_read(paths: list[Path], tmp_path: Path) -> None:
+    planned = LogDir(paths).partition(*KEY).range()
+    (paths[1] / "t-0").rename(tmp_path / "away")
+    other = write_copy(paths[1], batches(0, 15, tag="other"), rolls=[15, 30])
+    for path in other.iterdir():
+        os.utime(path, (1, 1))
+    delete(other)
+    with pytest.raises(FileNotFoundError, match="the partition was removed while it was read"):
+        list(planned.read())
