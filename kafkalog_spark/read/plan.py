@@ -69,10 +69,13 @@ def plan_with_log_dir(
 ) -> Result:
     """Open the log directories, and return the result of `plan` for them.
 
-    If a broker changes files meanwhile, or removes partitions, or moves them to another log directory, do it
-    again. Raises as `open_log_dir` and `plan`.
+    If a broker changes files before `plan` has ended, or removes partitions, or moves them to another log
+    directory, do it again. Raises as `open_log_dir` and `plan`.
     """
-    return retry_changed(lambda: plan(open_log_dir(options, allow_empty=allow_empty)), MOVED)
+    log_dir = open_log_dir(options, allow_empty=allow_empty)
+    return retry_changed(
+        lambda: plan(open_log_dir(options, allow_empty=allow_empty)), MOVED, first=partial(plan, log_dir)
+    )
 
 
 def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> list[TopicPartition]:

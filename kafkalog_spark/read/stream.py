@@ -310,10 +310,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._refresh()
             return work()
 
-        try:
-            return work()
-        except MOVED:
-            return retry_changed(work_again, MOVED)
+        return retry_changed(work_again, MOVED, first=work)
 
     def _report_limit(self, left: Mapping[TopicPartition, int]) -> None:
         """Warn that a query with Trigger.AvailableNow leaves offsets, on Spark 4.0 and 4.1."""

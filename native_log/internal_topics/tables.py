@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -30,7 +30,7 @@ from native_log.internal_topics.schemas import (
 from native_log.internal_topics.share_groups import share_state_rows
 from native_log.internal_topics.transaction_state import transactional_id_rows
 from native_log.internal_topics.transactions import TransactionStates
-from native_log.log.changing_files import CHANGED, retry_changed
+from native_log.log.changing_files import retry_changed
 from native_log.log.reading.columns import check_mode
 from native_log.log.reading.options import ReadOptions
 from native_log.messages.groups import OFFSET_TYPES
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
     from native_log.storage import Folder
-
-Result = TypeVar("Result")
 
 
 def read_options_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadOptions:
@@ -174,8 +172,12 @@ def cluster_metadata(
         read_options: what to do about damage.
         as_of_offset: ignore records from this offset on. None: the end of the log.
     """
+
+    def read(log: PartitionLog) -> list[dict[str, Any]]:
+        return _metadata_rows(log, read_options, as_of_offset)
+
     # A running controller writes snapshots, and removes older ones and the segments before them.
-    rows = _retry_reopened(log, lambda log: _metadata_rows(log, read_options, as_of_offset))
+    rows = retry_changed(lambda: read(log.reopen()), first=lambda: read(log))
     return to_batches(rows, CLUSTER_METADATA_SCHEMA)
 
 
@@ -208,15 +210,9 @@ def _read_newest(
     the log that was opened, so that the rest of the log would have neither.
     """
     options = replace(read_options, relocate=False)
-    return iter(_retry_reopened(log, lambda log: list(read(log, options))))
-
-
-def _retry_reopened(log: PartitionLog, work: Callable[[PartitionLog], Result]) -> Result:
-    """Return the result of `work` for a log. Open the log again if its files were removed or replaced."""
-    try:
-        return work(log)
-    except CHANGED:
-        return retry_changed(lambda: work(log.reopen()))
+    return iter(
+        retry_changed(lambda: list(read(log.reopen(), options)), first=lambda: list(read(log, options)))
+    )
 
 
 def _latest(

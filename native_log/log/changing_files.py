@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
@@ -22,7 +23,12 @@ ATTEMPTS = 5
 """How often such work is tried."""
 
 
-def retry_changed(work: Callable[[], Result], errors: tuple[type[Exception], ...] = CHANGED) -> Result:
+def retry_changed(
+    work: Callable[[], Result],
+    errors: tuple[type[Exception], ...] = CHANGED,
+    *,
+    first: Callable[[], Result] | None = None,
+) -> Result:
     """Return the result of `work`. Call it again if a file was replaced or removed meanwhile.
 
     A broker's cleaner replaces files one by one, so this may happen several times.
@@ -30,8 +36,9 @@ def retry_changed(work: Callable[[], Result], errors: tuple[type[Exception], ...
     Args:
         work: what to do.
         errors: what it raises in this case. The last one is raised if it fails each time.
+        first: what to do the first time instead, with what is known already.
     """
-    for _ in range(ATTEMPTS - 1):
+    for attempt in (first or work, *repeat(work, ATTEMPTS - 2)):
         with suppress(*errors):
-            return work()
+            return attempt()
     return work()

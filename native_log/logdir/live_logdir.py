@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError, error_message
 from native_log.lazy import shared_property
-from native_log.log.changing_files import CHANGED, retry_changed
+from native_log.log.changing_files import retry_changed
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.log.live.live_merged_log import LiveMergedLog
@@ -299,10 +299,7 @@ class LiveLogDir:
 
     def _publish(self, opened: _OpenLog) -> LogChange:
         """Show the new state of a log, and return what has changed."""
-        try:
-            return self._advance(opened)
-        except CHANGED:
-            return retry_changed(lambda: self._publish_again(opened))
+        return retry_changed(partial(self._publish_again, opened), first=partial(self._publish_files, opened))
 
     def _publish_again(self, opened: _OpenLog) -> LogChange:
         """Do the same if a broker removed or replaced files of the log after they were listed."""
@@ -310,9 +307,9 @@ class LiveLogDir:
         if not left:
             return UNCHANGED  # the next refresh finds that the partition was removed
         opened.copies = left
-        return self._advance(opened)
+        return self._publish_files(opened)
 
-    def _advance(self, opened: _OpenLog) -> LogChange:
+    def _publish_files(self, opened: _OpenLog) -> LogChange:
         changes = []
         for copy in opened.copies:
             copy.state = copy.directory.state
@@ -339,12 +336,13 @@ class LiveLogDir:
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether their partitions changed.
 
-        If a partition has disappeared, all paths are listed again: a broker may have moved it to a log
-        directory that was listed before. A broker shows it there before it removes it where it was.
+        At first, and if a partition has disappeared, local paths are listed again: a broker may have moved a
+        partition to one that was listed before. See find_all_partitions.
         """
         before = list(self._discoveries.values())
         is_changed = self._list_changed()
-        if is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values()):
+        is_first = not before and len(self.paths) > 1 and self._storages.are_local(self.paths)
+        if is_first or (is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values())):
             self._versions.clear()
             self._list_changed()
         return is_changed
@@ -439,10 +437,8 @@ class LiveLogDir:
             directory = self._copies[key][0]
             copy = known.get(directory.path) or self._open_live(directory)
             return _OpenLog(copy.log if join is None else LiveTieredLog(copy.log, join), [copy])
-        try:
-            return self._open_merged(key, known, join)
-        except CHANGED:
-            return retry_changed(lambda: self._open_merged(key, {}, join))
+        opened = partial(self._open_merged, key, join=join)
+        return retry_changed(partial(opened, {}), first=partial(opened, known))
 
     def _open_merged(
         self,

@@ -122,16 +122,22 @@ class DirectorySource(OneCopy):
         return Relocated(self, (), loss)
 
     def _find_deleted(self, located: Located) -> LogState | None:
-        """Open the directory that the broker has renamed in order to delete it; None if it is gone."""
+        """Open the directory that the broker has renamed in order to delete it; None if it is not there."""
+        if self.storage is not LOCAL:
+            return None
         parent = self.folder.parent
-        for name in parent.list():
+        try:
+            names = list(parent.list())
+        except OSError:  # only the partition may be read
+            return None
+        for name in names:
             parsed = parse_partition_name(name)
             if parsed is None or (parsed.partition, parsed.kind) != (self.partition, PartitionKind.DELETE):
                 continue
             source = replace(self, path=f"{parent}/{name}")
             try:
                 state = source.open()
-            except (FileNotFoundError, KafkaLogError):
+            except (OSError, KafkaLogError):
                 continue
             if _has_some(state, located):
                 return state
