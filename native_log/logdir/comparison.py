@@ -15,6 +15,7 @@ from native_log.log.replicas.comparison import different_ranges
 from native_log.log.replicas.copies import inspect_copy
 from native_log.log.replicas.plan import plan_merge
 from native_log.log.replicas.state import without_doubtful_batches
+from native_log.logdir.directory_state import group_by_broker
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.selected_partitions import select_partitions
 from native_log.logdir.selection import PartitionSelection
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from native_log.arguments import PathLike
     from native_log.log.log_state import LogState
     from native_log.log.replicas.copies import InspectedCopy
-    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.storage import StorageOptionsLike
 
@@ -205,24 +205,9 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
 def _missing(log_dir: LogDir, copies: Sequence[PartitionDir]) -> Iterator[Difference]:
     # Of a directory that was given by two paths, there is one copy.
     present = {directory.storage.identity(str(directory.path.parent)) for directory in copies}
-    for broker in _brokers(log_dir.directories):
+    for broker in group_by_broker(log_dir.directories):
         if present.isdisjoint(state.storage.identity(str(state.path)) for state in broker):
             yield Difference("missing", str(broker[0].path), None, "the partition is missing")
-
-
-def _brokers(states: Sequence[DirectoryState]) -> list[list[DirectoryState]]:
-    """Group the log directories that are parts of one broker. Snapshots of one directory are not."""
-    groups: dict[object, list[DirectoryState]] = {}
-    for number, state in enumerate(states):
-        properties = state.meta_properties
-        key: object = number
-        if properties is not None and properties.directory_id is not None:
-            key = properties.cluster_id, properties.node_id
-            known = [each.meta_properties for each in groups.get(key, ())]
-            if any(each is not None and each.directory_id == properties.directory_id for each in known):
-                key = number
-        groups.setdefault(key, []).append(state)
-    return list(groups.values())
 
 
 def _compare(copy: InspectedCopy, leader: InspectedCopy, agreed: int) -> Iterator[Difference]:

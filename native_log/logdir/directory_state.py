@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from native_log.checkpoints.lock import lock_holder
@@ -17,7 +17,7 @@ from native_log.prefetch import map_together
 from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from native_log.arguments import HighWatermark
@@ -41,6 +41,7 @@ class DirectoryState:
             commit; None if there is none.
         remote_starts: where logs begin in remote storage.
         storage: has the log directory.
+        broker_high_watermarks: the checkpointed high watermarks in all log directories of its broker.
     """
 
     path: Path
@@ -52,6 +53,7 @@ class DirectoryState:
     unfinished: WriteIntent | None = None
     remote_starts: RemoteStarts = field(default_factory=lambda: RemoteStarts(()))
     storage: Storage = LOCAL
+    broker_high_watermarks: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @property
     def folder(self) -> Folder:
@@ -105,7 +107,12 @@ class DirectoryState:
         key, saved = directory.key, self.checkpoints
         is_locked = self.lock_holder is not None
         is_live = high_watermark == "checkpoint" or (high_watermark == "auto" and is_locked)
-        limit = saved.high_watermarks.get(key, self.unsaved_high_watermark(directory.topic))
+        limit = saved.high_watermarks.get(key)
+        if limit is None and self.has_high_watermarks:
+            # If a broker has just moved the partition here, the entry is still where it was.
+            limit = self.broker_high_watermarks.get(key)
+        if limit is None:
+            limit = self.unsaved_high_watermark(directory.topic)
         end = self.unfinished_offset(directory)
         if end is not None:
             limit = end if not is_live or limit is None else min(end, limit)
@@ -143,3 +150,30 @@ class DirectoryState:
         to the Raft quorum.
         """
         return 0 if self.has_high_watermarks and topic != METADATA_TOPIC else None
+
+
+def group_by_broker(states: Iterable[DirectoryState]) -> list[list[DirectoryState]]:
+    """Group the log directories that are parts of one broker. Snapshots of one directory are not."""
+    groups: dict[object, list[DirectoryState]] = {}
+    for number, state in enumerate(states):
+        properties = state.meta_properties
+        key: object = number
+        if properties is not None and properties.directory_id is not None:
+            key = properties.cluster_id, properties.node_id
+            known = [each.meta_properties for each in groups.get(key, ())]
+            if any(each is not None and each.directory_id == properties.directory_id for each in known):
+                key = number
+        groups.setdefault(key, []).append(state)
+    return list(groups.values())
+
+
+def with_broker_high_watermarks(states: Sequence[DirectoryState]) -> dict[Path, DirectoryState]:
+    """Return the states of log directories by path, with those high watermarks that others have."""
+    complete = {state.path: state for state in states}
+    for group in group_by_broker(states):
+        if len(group) > 1:
+            known: dict[tuple[str, int], int] = {}
+            for state in group:
+                known |= state.checkpoints.high_watermarks
+            complete |= {state.path: replace(state, broker_high_watermarks=known) for state in group}
+    return complete

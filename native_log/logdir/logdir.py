@@ -24,7 +24,7 @@ from native_log.logdir.create import (
     create_partitions,
     random_uuid,
 )
-from native_log.logdir.directory_state import DirectoryState
+from native_log.logdir.directory_state import DirectoryState, with_broker_high_watermarks
 from native_log.logdir.discovery import PartitionDir, find_all_partitions, local_paths, readable_paths
 from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
@@ -157,12 +157,14 @@ class LogDir(InternalTables):
                 log_dirs = list(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         self._remote = remote_logs
         # Before any log is opened: see DirectoryState.read.
-        states = map_together(
-            lambda path: DirectoryState.read(path, remote_starts, storages.folder(path).storage),
-            log_dirs,
-            are_local=storages.are_local(log_dirs),
+        states = list(
+            map_together(
+                lambda path: DirectoryState.read(path, remote_starts, storages.folder(path).storage),
+                log_dirs,
+                are_local=storages.are_local(log_dirs),
+            )
         )
-        self._directories = dict(zip(log_dirs, states, strict=True))
+        self._directories = with_broker_high_watermarks(states)
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))

@@ -176,3 +176,20 @@ def test_another_deleted_partition_is_not_read(paths: list[Path], tmp_path: Path
     delete(other)
     with pytest.raises(FileNotFoundError, match="the partition was removed while it was read"):
         list(planned.read())
+
+
+@pytest.mark.parametrize(
+    ("entries", "node_ids", "high_watermark"), [("", (1, 1), 30), ("t 0 33\n", (1, 1), 33), ("", (1, 2), 0)]
+)
+def test_the_high_watermark_is_still_where_the_partition_was(
+    entries: str, node_ids: tuple[int, int], high_watermark: int, paths: list[Path]
+) -> None:
+    """A broker saves the high watermarks of each log directory every five seconds."""
+    move(paths)
+    for path, node_id, saved in zip(paths, node_ids, (entries, "t 0 30\n"), strict=True):
+        properties = f"version=1\ncluster.id=c\nnode.id={node_id}\ndirectory.id={path.name}\n"
+        (path / "meta.properties").write_text(properties)
+        count = saved.count("\n")
+        (path / "replication-offset-checkpoint").write_text(f"0\n{count}\n{saved}")
+    log = LogDir(paths, high_watermark="checkpoint").partition(*KEY)
+    assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
