@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafkalog_spark.views.schemas import BATCHES, LOCATION, PARTITIONS, SEGMENTS, TIMESTAMP, TRANSACTIONS
-from native_log.log.changing_files import CHANGED, retry_changed
+from native_log.log.changing_files import retry_changed
 from native_log.log.tiers.tier_of_segments import LOCAL, REMOTE, remote_segments
 from native_log.policies import describe_policy
 
@@ -57,10 +57,8 @@ def transaction_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
 
 def segment_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
     """Return one row for each segment, as SEGMENTS."""
-    try:
-        yield _segments(scan.log, scan.mode)
-    except CHANGED:
-        yield retry_changed(lambda: _segments(scan.log.reopen(), scan.mode))
+    log, mode = scan.log, scan.mode
+    yield retry_changed(lambda: _segments(log.reopen(), mode), first=lambda: _segments(log, mode))
 
 
 def _segments(log: PartitionLog, mode: Mode) -> pa.RecordBatch:

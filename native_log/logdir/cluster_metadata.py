@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import METADATA_TOPIC
-from native_log.errors import CorruptRecordError, LogTruncatedError
+from native_log.errors import CorruptRecordError
 from native_log.internal_topics.metadata_log import metadata_records
 from native_log.log import PartitionLog
+from native_log.log.changing_files import retry_changed
 from native_log.log.sources.directory import DirectorySource
 from native_log.messages.configs import ConfigsImage
 from native_log.messages.reading import MessageError
@@ -33,10 +34,8 @@ def read_configs(directory: Folder) -> ConfigsImage:
         KafkaLogError: a file is damaged, or a part of the log is missing.
         OSError: a file cannot be read.
     """
-    try:
-        return _read(directory)
-    except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
-        return _read(directory)
+    # A running controller writes snapshots, and removes older ones and the segments before them.
+    return retry_changed(lambda: _read(directory))
 
 
 def _read(directory: Folder) -> ConfigsImage:
