@@ -47,6 +47,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
@@ -65,6 +66,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** Client BOOTSTRAP: executes the requests on standard input (one line of JSON each) and prints the answers. */
 public final class Client {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int NODE_ID = 1;
     private static final ByteArraySerializer WRITE = new ByteArraySerializer();
     private static final ByteArrayDeserializer READ = new ByteArrayDeserializer();
     private final String bootstrap;
@@ -102,6 +104,7 @@ public final class Client {
             case "send" -> send(request);
             case "consume" -> consume(request);
             case "delete_records" -> deleteRecords(request);
+            case "move" -> move(request);
             case "offset_for_time" -> offsetForTime(request);
             case "join" -> join(request);
             case "leave" -> leave(request);
@@ -241,6 +244,18 @@ public final class Client {
     private JsonNode deleteRecords(JsonNode request) throws Exception {
         TopicPartition partition = new TopicPartition(request.get("topic").asText(), 0);
         admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(request.get("before").asLong()))).all().get();
+        return JSON.createObjectNode();
+    }
+
+    /** Moves a partition to another log directory of its broker, and waits until it is there (KIP-113). */
+    private JsonNode move(JsonNode request) throws Exception {
+        TopicPartitionReplica replica = new TopicPartitionReplica(request.get("topic").asText(), 0, NODE_ID);
+        String logDir = request.get("log_dir").asText();
+        admin.alterReplicaLogDirs(Map.of(replica, logDir)).all().get();
+        while (!logDir.equals(
+                admin.describeReplicaLogDirs(List.of(replica)).all().get().get(replica).getCurrentReplicaLogDir())) {
+            Thread.sleep(5);
+        }
         return JSON.createObjectNode();
     }
 

@@ -155,6 +155,10 @@ class Cluster:
     def delete_records(self, topic: str, before: int) -> None:
         self._ask("delete_records", topic=topic, before=before)
 
+    def move(self, topic: str, log_dir: Path) -> None:
+        """Move partition 0 to another log directory of the broker, and wait until it is there."""
+        self._ask("move", topic=topic, log_dir=str(log_dir))
+
     def offset_for_timestamp(self, topic: str, timestamp_ms: int) -> int | None:
         """Return the offset of the ListOffsets request, or None if there is none."""
         offset = self._ask("offset_for_time", topic=topic, timestamp=timestamp_ms)["offset"]
