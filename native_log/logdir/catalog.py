@@ -196,12 +196,12 @@ def _warn_of_copies(choices: Sequence[_Choice]) -> None:
     """Log one warning about partitions with several copies, of which one is read."""
     if len(choices) == 1:
         (choice,) = choices
-        chosen = choice.directory
-        others = [f"{directory.path} (log end offset {end})" for directory, end in choice.others]
+        chosen, *others = ((choice.directory, choice.end_offset), *choice.others)
         logger.warning(
-            "%s-%d exists %d times: %s (log end offset %d) is read, not %s",
-            *(chosen.topic, chosen.partition, len(others) + 1, chosen.path, choice.end_offset),
-            " or ".join(others),
+            "%s-%d exists %d times: %s is read, not %s",
+            *(choice.directory.topic, choice.directory.partition, len(others) + 1),
+            _describe(*chosen),
+            " or ".join(_describe(*other) for other in others),
         )
     elif choices:
         read = Counter(str(choice.directory.path.parent) for choice in choices)
@@ -210,6 +210,11 @@ def _warn_of_copies(choices: Sequence[_Choice]) -> None:
             len(choices),
             ", ".join(f"{number} in {log_dir}" for log_dir, number in sorted(read.items())),
         )
+
+
+def _describe(directory: PartitionDir, end_offset: int | None) -> str:
+    is_open = end_offset is not None and end_offset >= 0
+    return f"{directory.path} ({f'log end offset {end_offset}' if is_open else 'cannot be opened'})"
 
 
 def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:

@@ -148,3 +148,4 @@ def test_a_copy_that_is_removed_before_the_choice_is_not_chosen(
     assert log.path == paths[1] / "t-0"
     assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE)
     assert f"{paths[0] / 't-0'}: No such file or directory" in caplog.text
+    assert f"(log end offset 60) is read, not {paths[0] / 't-0'} (cannot be opened)" in caplog.text
