@@ -72,6 +72,7 @@ class FollowedLogDir:
         self._options = options
         self._followers: dict[PartitionKey, PartitionFollower] = {}
         self._keys: dict[str, PartitionKey] = {}
+        self._watched: dict[PartitionKey, list[str]] = {}
         self._roots = {str(path) for path in log_dir.directories}
         self._new_directories = list(self._roots)
         existing = (partition.key for partition in log_dir.partitions())
@@ -108,8 +109,7 @@ class FollowedLogDir:
         for key, log_change in change.logs.items():
             if key in self._followers:
                 self._unread[key] = None
-                if log_change.is_recreated:
-                    self._new_directories += self._followers[key].log.directories
+                self._watch(key, again=log_change.is_recreated)
                 self._followers[key].apply(log_change)
         added = {key for key in change.added if self._select(*key)}
         unopened = sorted({*self._unopened, *added} - set(change.removed))
@@ -170,13 +170,21 @@ class FollowedLogDir:
 
     def _follow(self, key: PartitionKey, follower: PartitionFollower) -> None:
         self._followers[key] = follower
-        self._keys |= dict.fromkeys(follower.log.directories, key)
-        self._new_directories += follower.log.directories
+        self._watch(key)
+
+    def _watch(self, key: PartitionKey, *, again: bool = False) -> None:
+        """Watch the directories of a partition that are not watched yet, or all of them again."""
+        before, now = self._watched.get(key, []), self._followers[key].log.directories
+        for directory in before:
+            del self._keys[directory]
+        self._keys |= dict.fromkeys(now, key)
+        self._watched[key] = now
+        self._new_directories += [directory for directory in now if again or directory not in before]
 
     def _remove(self, key: PartitionKey) -> None:
         follower = self._followers.pop(key)
-        for directory in follower.log.directories:
-            self._keys.pop(directory, None)
+        for directory in self._watched.pop(key):
+            del self._keys[directory]
         self._unread.pop(key, None)
         message = (
             f"{key[0]}-{key[1]}: the partition was removed after its records up to offset "

@@ -18,6 +18,7 @@ from kafkalog_spark.read.plan import plan_splits
 from native_log import LogDir
 from native_log.checkpoints.names import deleted_name
 from native_log.checkpoints.partition_metadata import write_topic_id
+from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.storage.local import LocalStorage
@@ -43,15 +44,15 @@ def paths(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def delete(directory: Path) -> None:
-    directory.rename(directory.with_name(deleted_name(*KEY, ID)))
+def delete(directory: Path, uid: str = ID) -> None:
+    directory.rename(directory.with_name(deleted_name(*KEY, uid)))
 
 
-def move(paths: list[Path]) -> None:
+def move(paths: list[Path], uid: str = ID) -> None:
     """Move t-0 from the second log directory to the first one."""
     old, new = (path / "t-0" for path in reversed(paths))
     shutil.copytree(old, new)
-    delete(old)
+    delete(old, uid)
 
 
 @pytest.fixture
@@ -136,6 +137,19 @@ def test_a_partition_that_is_deleted_before_it_is_opened_is_not_followed(
     with LogDir(paths).follow(timeout_ms=1) as arriving:
         assert list(arriving) == []
     assert not changes
+
+
+def test_the_new_directory_is_watched(paths: list[Path]) -> None:
+    log_dir = LiveLogDir(paths)
+    followed = FollowedLogDir(log_dir, lambda topic, _: topic == "t", {KEY: 0}, "read_uncommitted", {})
+    assert set(followed.new_directories()) == {*map(str, paths), str(paths[1] / "t-0")}
+    assert len(list(followed.read(["offset"]))) == 3
+    for number, path in enumerate(list(paths)):
+        move(paths, str(number))
+        paths.reverse()
+        followed.refresh(None)
+        assert followed.new_directories() == [str(path / "t-0")]
+        assert list(followed.read(["offset"])) == []
 
 
 def test_a_plan_finds_partitions_that_have_moved(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
