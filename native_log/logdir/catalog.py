@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from native_log.checkpoints.names import PartitionKind
 from native_log.errors import (
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from native_log.logdir.discovery import Discovery, PartitionDir
 
 logger = logging.getLogger(__name__)
+
+Opened = TypeVar("Opened")
 
 PartitionKey = tuple[str, int]
 """(topic, partition)"""
@@ -253,6 +255,26 @@ def open_copy_of(
     except (KafkaLogError, FileNotFoundError) as error:
         logger.warning("%s", error_message(error))
         return None
+
+
+def open_copies(
+    directories: Iterable[PartitionDir], open_copy: Callable[[PartitionDir], Opened]
+) -> list[Opened]:
+    """Open the copies of a partition that are to be merged. Log a warning for each that cannot be opened.
+
+    Raises KafkaLogError, FileNotFoundError if none of them can be opened.
+    """
+    opened: list[Opened] = []
+    failure: KafkaLogError | FileNotFoundError | None = None
+    for directory in directories:
+        try:
+            opened.append(open_copy(directory))
+        except (KafkaLogError, FileNotFoundError) as error:
+            logger.warning("%s; this copy is not merged", error_message(error))
+            failure = error
+    if failure is not None and not opened:
+        raise failure
+    return opened
 
 
 def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:

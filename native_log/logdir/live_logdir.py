@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import PartitionKind
-from native_log.errors import KafkaLogError, error_message
+from native_log.errors import KafkaLogError
 from native_log.lazy import shared_property
 from native_log.log.changing_files import retry_changed
 from native_log.log.live.live_files import UNCHANGED
@@ -23,9 +23,10 @@ from native_log.logdir.catalog import (
     PartitionCandidates,
     PartitionKey,
     copies_among,
+    open_copies,
     open_copy_of,
 )
-from native_log.logdir.discovery import find_partitions, readable_paths
+from native_log.logdir.discovery import find_all_partitions, find_partitions, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.listing_ahead import map_listed
 from native_log.logdir.live_directory import LiveDirectory
@@ -139,14 +140,14 @@ class LiveLogDir:
         self.paths = expand_wildcards(readable_paths(paths), self._storages)
         self._is_local = self._storages.are_local(self.paths) and options.remote is None
         self._now_ns = now_ns
-        self._versions: dict[Path, FileVersion | None] = {}
-        self._given: dict[Path, Discovery] = {}
-        self._discoveries: dict[Path, Discovery] = {}
+        self._versions: dict[Path, FileVersion | None] = dict.fromkeys(self.paths)
+        found = find_all_partitions(self.paths, self._storages)
+        self._discoveries: dict[Path, Discovery] = dict(zip(self.paths, found, strict=True))
+        self._given = dict(self._discoveries)
         self._directories: dict[Path, LiveDirectory] = {}
         self._catalog = Catalog(self.paths, PartitionCandidates({}, (), ()), {})
         self._copies: dict[PartitionKey, tuple[PartitionDir, ...]] = {}
         self._logs: dict[PartitionKey, _OpenLog] = {}
-        self._discover()
         log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
         folders = {path: self._storages.folder(path) for path in log_dirs}
         remote_starts = RemoteStarts(folders.values(), self._discoveries.values())
@@ -336,13 +337,12 @@ class LiveLogDir:
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether their partitions changed.
 
-        At first, and if a partition has disappeared, local paths are listed again: a broker may have moved a
-        partition to one that was listed before. See find_all_partitions.
+        If a partition has disappeared, all paths are listed again: a broker may have moved it to one that was
+        listed before. See find_all_partitions.
         """
         before = list(self._discoveries.values())
         is_changed = self._list_changed()
-        is_first = not before and len(self.paths) > 1 and self._storages.are_local(self.paths)
-        if is_first or (is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values())):
+        if is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values()):
             self._versions.clear()
             self._list_changed()
         return is_changed
@@ -350,12 +350,10 @@ class LiveLogDir:
     def _list_changed(self) -> bool:
         is_changed = False
         for path in self.paths:
-            before, is_stale = self._discoveries.get(path), path not in self._versions
+            before, is_stale = self._discoveries[path], path not in self._versions
             version = None
             folder = self._storages.folder(path)
-            if before is None:
-                discovery = self._given[path] = find_partitions(path, storage=folder.storage)
-            elif before.is_partition:
+            if before.is_partition:
                 discovery = replace(
                     before, partitions=self._given[path].partitions if folder.exists() else ()
                 )
@@ -478,21 +476,10 @@ class LiveLogDir:
     def _open_copies(
         self, directories: Iterable[PartitionDir], known: Mapping[Path, _OpenCopy]
     ) -> list[_OpenCopy]:
-        """Return the copies in directories. Those that are not known are opened, if they can be.
-
-        Raises KafkaLogError, OSError if no copy can be opened.
-        """
-        copies: list[_OpenCopy] = []
-        failure: KafkaLogError | OSError | None = None
-        for directory in directories:
-            try:
-                copies.append(known.get(directory.path) or self._open_live(directory))
-            except (KafkaLogError, FileNotFoundError) as error:
-                logger.warning("%s; this copy is not merged", error_message(error))
-                failure = error
-        if failure is not None and not copies:
-            raise failure
-        return copies
+        """Return the copies in directories. Those that are not known are opened: see open_copies."""
+        return open_copies(
+            directories, lambda directory: known.get(directory.path) or self._open_live(directory)
+        )
 
     def _open_live(self, partition: PartitionDir) -> _OpenCopy:
         directory = self._directories[partition.path.parent]

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.changing_files import retry_changed
 from native_log.log.listing import list_log
 from native_log.log.ordinary_listing import list_ahead
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.unbounded_range import UnboundedRange
-from native_log.logdir.catalog import open_copy_of
+from native_log.logdir.catalog import open_copies, open_copy_of
 from native_log.logdir.followed_logdir import follow_partition
 from native_log.logdir.known_topics import gaps_of
 from native_log.logdir.listing_ahead import map_listed
@@ -246,22 +245,9 @@ class PartitionLogs:
     def _merge(self, copies: Sequence[PartitionDir]) -> JoinedSource:
         from native_log.log.replicas.merge import merge
 
-        logs: list[LogState] = []
-        ends: list[int | None] = []
-        failure: KafkaLogError | FileNotFoundError | None = None
-        for directory in copies:
-            try:
-                log, end = self._open_for_merge(directory)
-            except (KafkaLogError, FileNotFoundError) as error:
-                logger.warning("%s; this copy is not merged", error_message(error))
-                failure = error
-                continue
-            logs.append(log)
-            ends.append(end)
-        if failure is not None and not logs:
-            raise failure
+        opened = open_copies(copies, self._open_for_merge)
         gaps = self.explain_gaps(copies)
-        source = merge(logs, ends, gaps)
+        source = merge([log for log, _ in opened], [end for _, end in opened], gaps)
         if self._remote is not None and self._remote.has(copies[0]):
             source = self._remote.join(source.open(), gaps) or source
         return source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +16,7 @@ from native_log.logdir.live_logdir import LiveLogDir
 from native_log.logdir.options import LogDirOptions
 from native_log.segment.files import file_name
 from tests.builders.copies import batches, compact, delete_segment, rows, rows_of, write_copy
+from tests.builders.interruptions import before_next_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,49 +41,28 @@ def paths(tmp_path: Path) -> list[Path]:
     return paths
 
 
-@pytest.fixture
-def change_at_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[Any]]:
-    """Return a function that has something called when copies are merged next, after they were opened.
-
-    It returns a list, which is empty once that was called.
-    """
-    merge = merging.merge
-
-    def change_at_merge(change: Callable[[], object]) -> list[Any]:
-        changes = [change]
-
-        def merge_changed(*arguments: Any, **options: Any) -> Any:
-            while changes:
-                changes.pop()()
-            return merge(*arguments, **options)
-
-        for module in (merging, live_merged_log):
-            monkeypatch.setattr(module, "merge", merge_changed)
-        return changes
-
-    return change_at_merge
-
-
 @pytest.mark.parametrize("name", CHANGES)
-def test_copies_are_opened_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+def test_copies_are_opened_again(name: str, paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     change, expected = CHANGES[name]
-    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    changes = before_next_call(monkeypatch, merging, "merge", partial(change, paths[0] / "t-0"))
     log = LogDir(paths, replicas="merge").partition(*KEY)
     assert not changes
     assert rows(log.read(columns=["offset", "value"])) == rows_of(expected)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_live_copies_are_opened_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+def test_live_copies_are_opened_again(name: str, paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     change, expected = CHANGES[name]
-    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    changes = before_next_call(monkeypatch, live_merged_log, "merge", partial(change, paths[0] / "t-0"))
     log = LiveLogDir(paths, LogDirOptions(replicas="merge")).partition(*KEY).log
     assert not changes
     assert rows(log.range().read(["offset", "value"])) == rows_of(expected)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_live_copies_are_refreshed_again(name: str, paths: list[Path], change_at_merge: Any) -> None:
+def test_live_copies_are_refreshed_again(
+    name: str, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_dir = LiveLogDir(paths, LogDirOptions(replicas="merge"))
     log_dir.partition(*KEY)
     new = batches(20, 22)
@@ -90,14 +70,16 @@ def test_live_copies_are_refreshed_again(name: str, paths: list[Path], change_at
         with (path / "t-0" / file_name(30, "log")).open("ab") as file:
             file.write(b"".join(batch.data for batch in new))
     change, expected = CHANGES[name]
-    changes = change_at_merge(partial(change, paths[0] / "t-0"))
+    changes = before_next_call(monkeypatch, live_merged_log, "merge", partial(change, paths[0] / "t-0"))
     assert log_dir.refresh().logs[KEY].is_changed
     assert not changes
     log = log_dir.partition(*KEY).log
     assert rows(log.range().read(["offset", "value"])) == rows_of([*expected, *new])
 
 
-def test_a_partition_that_is_removed_during_a_merge_is_gone(paths: list[Path], change_at_merge: Any) -> None:
+def test_a_partition_that_is_removed_during_a_merge_is_gone(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_dir = LiveLogDir(paths, LogDirOptions(replicas="merge"))
     log_dir.partition(*KEY)
 
@@ -106,7 +88,7 @@ def test_a_partition_that_is_removed_during_a_merge_is_gone(paths: list[Path], c
             shutil.rmtree(path / "t-0")
 
     delete_segment(paths[0] / "t-0", 0)
-    change_at_merge(remove)
+    before_next_call(monkeypatch, live_merged_log, "merge", remove)
     assert log_dir.refresh().logs == {}
     assert log_dir.refresh().removed == (KEY,)
 
@@ -121,14 +103,7 @@ def truncate_last(directory: Path) -> None:
 def test_the_longest_copy_is_chosen(
     change: Callable[[Path], object], paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose, changes = catalog.believed_end, [change]
-
-    def choose_changed(*arguments: Any) -> int:
-        while changes:
-            changes.pop()(paths[1] / "t-0")
-        return choose(*arguments)
-
-    monkeypatch.setattr(catalog, "believed_end", choose_changed)
+    changes = before_next_call(monkeypatch, catalog, "believed_end", partial(change, paths[1] / "t-0"))
     log = LogDir(paths).partition(*KEY)
     assert not changes
     assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE)
@@ -137,13 +112,8 @@ def test_the_longest_copy_is_chosen(
 def test_a_copy_that_is_removed_before_the_choice_is_not_chosen(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    choose = catalog.PartitionCandidates.choose
-
-    def remove(*arguments: Any, **options: Any) -> Any:
-        shutil.rmtree(paths[0] / "t-0")
-        return choose(*arguments, **options)
-
-    monkeypatch.setattr(catalog.PartitionCandidates, "choose", remove)
+    remove = partial(shutil.rmtree, paths[0] / "t-0")
+    before_next_call(monkeypatch, catalog.PartitionCandidates, "choose", remove)
     log = LogDir(paths).partition(*KEY)
     assert log.path == paths[1] / "t-0"
     assert rows(log.read(columns=["offset", "value"])) == rows_of(WHOLE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.storage.local import LocalStorage
 from tests.builders.copies import batches, rows, rows_of, write_copy
+from tests.builders.interruptions import before_next_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,15 +104,9 @@ def test_a_live_partition_moves_after_it_was_found(
 ) -> None:
     log_dir = LiveLogDir(paths)
     log = log_dir.partition(*KEY)
-    refresh, changes = LiveDirectory.refresh, [move]
-
-    def move_and_refresh(self: LiveDirectory) -> bool:
-        while changes:
-            changes.pop()(paths)
-        return refresh(self)
-
-    monkeypatch.setattr(LiveDirectory, "refresh", move_and_refresh)
+    changes = before_next_call(monkeypatch, LiveDirectory, "refresh", partial(move, paths))
     assert log_dir.refresh().removed == ()
+    assert not changes
     assert log_dir.partition(*KEY) is log
     assert log.path == paths[0] / "t-0"
 
@@ -126,14 +122,7 @@ def test_a_live_partition_moves_before_it_is_opened(paths: list[Path]) -> None:
 def test_a_partition_that_is_deleted_before_it_is_opened_is_not_followed(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_logs, changes = LiveLogDir.open_logs, [delete]
-
-    def delete_and_open(self: LiveLogDir, *arguments: Any) -> None:
-        while changes:
-            changes.pop()(paths[1] / "t-0")
-        open_logs(self, *arguments)
-
-    monkeypatch.setattr(LiveLogDir, "open_logs", delete_and_open)
+    changes = before_next_call(monkeypatch, LiveLogDir, "open_logs", partial(delete, paths[1] / "t-0"))
     with LogDir(paths).follow(timeout_ms=1) as arriving:
         assert list(arriving) == []
     assert not changes
@@ -153,16 +142,10 @@ def test_the_new_directory_is_watched(paths: list[Path]) -> None:
 
 
 def test_a_plan_finds_partitions_that_have_moved(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    open_logs, changes = LogDir.open_logs, [move]
-
-    def move_and_open(self: LogDir, *arguments: Any) -> Any:
-        while changes:
-            changes.pop()(paths)
-        return open_logs(self, *arguments)
-
-    monkeypatch.setattr(LogDir, "open_logs", move_and_open)
+    changes = before_next_call(monkeypatch, LogDir, "open_logs", partial(move, paths))
     options = {"paths": json.dumps(list(map(str, paths))), "subscribe": "t"}
     ((planned,),) = plan_splits(parse_read_options(options))
+    assert not changes
     assert planned.path == str(paths[0] / "t-0")
 
 

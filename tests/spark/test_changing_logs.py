@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,9 @@ from kafkalog_spark.options.read import parse_read_options
 from kafkalog_spark.read.plan import plan_splits
 from native_log import LogDir
 from tests.builders.copies import batches, compact, delete_segment, rows, rows_of, write_copy
+from tests.builders.interruptions import after_next_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 WHOLE = batches(0, 20)
@@ -40,16 +40,7 @@ CHANGES = {
 def test_a_read_is_planned_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_copy(tmp_path, WHOLE, rolls=[15, 30])
     change, expected = CHANGES[name]
-    changes: list[Callable[[Path], object]] = [change]
-    open_logs = LogDir.open_logs
-
-    def open_and_change(self: LogDir, *arguments: Any) -> Any:
-        logs = open_logs(self, *arguments)
-        while changes:
-            changes.pop()(tmp_path / "t-0")
-        return logs
-
-    monkeypatch.setattr(LogDir, "open_logs", open_and_change)
+    changes = after_next_call(monkeypatch, LogDir, "open_logs", partial(change, tmp_path / "t-0"))
     options = {"path": str(tmp_path), "startingOffsets": '{"t": {"0": 4}}'}
     planned = plan_splits(parse_read_options({**options, "failOnDataLoss": "false"}))
     assert not changes

@@ -23,6 +23,7 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log import LogRange
 from native_log.segment.files import file_name
+from tests.builders.interruptions import before_next_call
 from tests.effort import examples
 
 from .read_limits import needs_read_limits
@@ -234,18 +235,15 @@ def test_max_bytes_per_trigger_is_applied_again_if_files_change(
     for _ in range(6):
         logs.append(10)
     query = StreamQuery(**logs.options, **EARLIEST, maxBytesPerTrigger="1")
-    first_batches, segments = LogRange.first_batches, [logs.path / "t-0" / file_name(0, "log")]
 
-    def replace_first(self: LogRange, max_bytes: int) -> LogRange:
-        while segments:
-            path = segments.pop()
-            path.with_suffix(".cleaned").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-            path.with_suffix(".cleaned").replace(path)
-        return first_batches(self, max_bytes)
+    def replace_first() -> None:
+        path = logs.path / "t-0" / file_name(0, "log")
+        path.with_suffix(".cleaned").write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        path.with_suffix(".cleaned").replace(path)
 
-    monkeypatch.setattr(LogRange, "first_batches", replace_first)
+    changes = before_next_call(monkeypatch, LogRange, "first_batches", replace_first)
     batch = query.trigger()
-    assert not segments
+    assert not changes
     assert batch is not None and batch.rows == {("t", 0): list(range(10))}
 
 
