@@ -31,7 +31,7 @@ class IndexFile:
 
     layout: struct.Struct
     data: bytes
-    """The entries, or the last of them, and at most the size of one entry of the bytes after them."""
+    """The entries, or the last of them, and the bytes of an incomplete entry at the end of the file."""
     count: int
     """Number of whole entries in `data` before the zeros."""
     size_bytes: int | None
@@ -77,7 +77,11 @@ class IndexFile:
             with storage.open(path, known=known) as file:
                 filled = filled_entries(file, layout.size)
                 count = filled if at_most is None else min(filled, at_most)
-                data = file.read((filled - count) * layout.size, (count + 1) * layout.size)
+                size = count * layout.size
+                if filled == file.size_bytes // layout.size:
+                    size += file.size_bytes % layout.size
+                # The zeros are not read again: a broker may have written more entries over them.
+                data = file.read((filled - count) * layout.size, size)
                 return cls(layout, data, count, file.size_bytes)
         except FileNotFoundError:
             return cls(layout, b"", 0, None)

@@ -31,6 +31,7 @@ from native_log.errors import (
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.recovery.log_recovery import recover_log
+from native_log.log.verification import verify_log
 from native_log.log.writing import validation
 from native_log.logdir import LogDir
 from native_log.records import RECORD_SCHEMA
@@ -42,6 +43,8 @@ from tests.effort import examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from native_log.log.problems import Problem
 
 NOW = T0 + 1000
 WRITTEN = ("key", "value", "headers", "timestamp")
@@ -674,3 +677,37 @@ def test_records_of_another_log_are_rejected(logs: Path, name: str) -> None:
                 log.append(named(mine, None, other, as_dictionary=as_dictionary))
             log.append(named(mine, None, mine, as_dictionary=as_dictionary))
         assert log.log_end_offset == 6
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_log_is_valid_before_each_change_of_its_files(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    found: list[Problem] = []
+    changes = 0
+
+    def hook(name: str) -> None:
+        change = getattr(os, name)
+
+        def verify_and_change(*arguments: Any, **options: Any) -> Any:
+            nonlocal changes
+            changes += 1
+            found.extend(verify_log(open_log(logs)))
+            return change(*arguments, **options)
+
+        monkeypatch.setattr(os, name, verify_and_change)
+
+    with monkeypatch.context() as patch, open_log(logs, segment_bytes=500, index_interval_bytes=100) as log:
+        monkeypatch = patch
+        for name in ("pwrite", "ftruncate", "replace", "unlink"):
+            hook(name)
+        for epoch in range(3):
+            for i in range(5):
+                first = 25 * epoch + 5 * i
+                log.append(
+                    records(5, first=first), compression=compression, leader_epoch=epoch, now_ms=NOW + first
+                )
+    assert not found
+    assert changes > 50
+    assert len(log.segments) > 3
+    assert [entry.epoch for entry in log.leader_epochs] == [0, 1, 2]

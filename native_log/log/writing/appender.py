@@ -200,6 +200,10 @@ class LogAppender:
             start, position = start + count, position + size
 
     def _append(self, data: memoryview, batches: pa.RecordBatch) -> None:
+        epochs = self.leader_epochs
+        self._assign_epochs(batches)
+        if self.leader_epochs != epochs:  # before their batches, as in UnifiedLog.append
+            write_leader_epochs(self._path, self.leader_epochs)
         self._active.append(data, batches)
         first = batches.column("position")[0].as_py()
         self._active.append_aborted(
@@ -207,7 +211,6 @@ class LogAppender:
                 batches, lambda position, size: data[position - first : position - first + size]
             )
         )
-        self._assign_epochs(batches)
         self.log_end_offset = max(
             self.log_end_offset, int64s(batches, "lastOffset")[batches.num_rows - 1] + 1
         )
@@ -245,9 +248,9 @@ class LogAppender:
             before.abandon()
             self._active = SegmentWriter.create(self._path, base_offset, self._config, now_ms=now_ms)
             return
+        before.seal()  # a reader that lists a following segment expects complete indexes
         self._active = SegmentWriter.create(self._path, base_offset, self._config, now_ms=now_ms)
         self._rolled.append(before)
-        before.seal()
         self._states.end_offset = base_offset
         self._states.write_snapshot(self._path)
         self._segments.append(_as_segment(before))
@@ -261,9 +264,10 @@ class LogAppender:
         self._rolled: list[SegmentWriter] = []
         try:
             yield
-            if self.leader_epochs != epochs:
-                write_leader_epochs(self._path, self.leader_epochs)
         except BaseException:
+            if self.leader_epochs != epochs:
+                with contextlib.suppress(OSError):
+                    write_leader_epochs(self._path, epochs)
             for writer in {id(writer): writer for writer in [*self._rolled[1:], self._active]}.values():
                 if writer is not active:
                     self._remove(writer)
