@@ -42,6 +42,7 @@ def verify_log(
     threads: int = 1,
     gaps: Gaps = Gaps.UNKNOWN,
     on_doubt: Callable[[GapCount], None] = lambda _: None,
+    reopen: Callable[[], PartitionLog] | None = None,
 ) -> Iterator[Problem]:
     """Check a log and yield its problems.
 
@@ -66,10 +67,11 @@ def verify_log(
         threads: the number of segments to read at a time.
         gaps: whether compaction explains offsets that no batch has.
         on_doubt: called with the gaps of a log whose topic's policy is unknown, if it has some.
+        reopen: opens the log again; by default with the same checkpoints.
 
     Raises OSError, KafkaLogError: a file cannot be read.
     """
-    verification = _Verification(log, advance, threads, gaps)
+    verification = _Verification(log, advance, threads, gaps, reopen or log.reopen)
     verification.run()
     log = verification.log
     found = GapCount()
@@ -101,7 +103,7 @@ class _Verification:
 
     Attributes:
         log: the log as it was opened last.
-        advance, threads, gaps: see `verify_log`.
+        advance, threads, gaps, reopen: see `verify_log`.
         checked: the segments that were checked, in order.
         missing_end: the problems of missing segments that no other segment follows.
         epoch_problems: what `EpochCheck.finish` found, as keys: each problem counts once.
@@ -111,6 +113,7 @@ class _Verification:
     advance: Callable[[int], None]
     threads: int
     gaps: Gaps
+    reopen: Callable[[], PartitionLog]
     checked: list[_CheckedSegment] = field(default_factory=list)
     missing_end: list[Problem] = field(default_factory=list)
     epoch_problems: dict[Problem, None] = field(default_factory=dict)
@@ -128,8 +131,9 @@ class _Verification:
             error = self._check_rest()
             if error is None and not any(each.problems for each in self.checked):
                 return
-            self.log = self.log.reopen()
-            valid = self._count_valid()
+            is_live = self.log.checkpoints.live
+            self.log = self.reopen()
+            valid = self._count_valid(may_grow=is_live)
             is_all_valid = valid == len(self.checked)
             if error is None and is_all_valid:
                 return
@@ -153,11 +157,15 @@ class _Verification:
             self.epoch_problems.update(dict.fromkeys(epochs.finish()))
         return None
 
-    def _count_valid(self) -> int:
-        """Return how many of the checked segments, from the first on, have no problems of changed files."""
+    def _count_valid(self, *, may_grow: bool) -> int:
+        """Return how many of the checked segments, from the first on, have no problems of changed files.
+
+        With `may_grow`, a file may have grown, because the check took this into account.
+        """
         segments = {segment.base_offset: segment for segment in self.log.segments}
         for index, each in enumerate(self.checked):
-            if each.problems and not _is_unchanged(each.segment, segments.get(each.segment.base_offset)):
+            now = segments.get(each.segment.base_offset)
+            if each.problems and not _is_unchanged(each.segment, now, may_grow=may_grow):
                 return index
         return len(self.checked)
 
@@ -207,14 +215,14 @@ class _Verification:
         self.missing_end = [_missing_segment(log, each) for each in missing.values()]
 
 
-def _is_unchanged(segment: LogSegment, now: LogSegment | None) -> bool:
+def _is_unchanged(segment: LogSegment, now: LogSegment | None, *, may_grow: bool) -> bool:
     """Return whether the files of a segment are still there.
 
     `now` is the segment of the log with the same base offset; None: there is none.
     """
     return (
         now is not None
-        and segment.is_same_file(now)
+        and (segment.is_same_file(now) if may_grow else segment.id == now.id)
         and (now.log, now.index, now.time_index, now.transaction_index)
         == (segment.log, segment.index, segment.time_index, segment.transaction_index)
     )

@@ -511,6 +511,14 @@ class LogDir(InternalTables):
         """
         return self._logs.open_log([directory])
 
+    def reopen_copy(self, directory: PartitionDir) -> PartitionLog:
+        """Open the log as `open_copy`, after looking whether a broker or a writer has begun to change it.
+
+        Raises KafkaLogError, OSError.
+        """
+        self._logs.look_for_writers(directory)
+        return self.open_copy(directory)
+
     def remote_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield where objects in remote storage and its metadata contradict each other."""
         if self._remote is not None and self._remote.has(directory):

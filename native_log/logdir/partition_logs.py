@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
 from native_log.log import PartitionCheckpoints, PartitionLog
@@ -172,6 +173,18 @@ class PartitionLogs:
     def try_to_open(self, directory: PartitionDir) -> LogState | None:
         """Open the log in one directory, without remote segments; None if it cannot be opened."""
         return open_copy_of(directory, self.checkpoints(directory), self._options.max_batch_bytes)
+
+    def look_for_writers(self, directory: PartitionDir) -> None:
+        """Note whether a broker or another process writes to the log directory of a partition now.
+
+        Later calls of `open_log` take it into account.
+        """
+        state = self._state(directory)
+        if state.storage is LOCAL:
+            holder = lock_holder(state.path) if state.lock_holder is None else state.lock_holder
+            self._states[state.path] = replace(
+                state, lock_holder=holder, unfinished=WriteIntent.read(state.folder)
+            )
 
     def explain_gaps(self, copies: Iterable[PartitionDir]) -> Gaps:
         """Return whether compaction explains offsets that no batch of the copies has."""

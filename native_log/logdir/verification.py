@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import HighWatermark, PathLike
     from native_log.log.gaps import GapCount
+    from native_log.log.partition_log import PartitionLog
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.logdir.remote_storage import RemoteArguments
@@ -226,11 +227,8 @@ def _check_partition(
     try:
         log = log_dir.open_copy(directory)
         own.begin(log.size_bytes)
-        gaps = explain_gaps(log_dir.topic_facts(directory))
-        problems = verify_log(log, own.add, threads, gaps, partial(doubtful.__setitem__, directory.path))
-        written = log_dir.unfinished_offset(directory)
-        if written is not None:
-            problems = (each for each in problems if each.offset is None or each.offset < written)
+        on_doubt = partial(doubtful.__setitem__, directory.path)
+        problems = _log_problems(log_dir, directory, log, own.add, threads, on_doubt)
         in_files = list(log_dir.file_problems(directory))
         malformed = {problem.path for problem in in_files}  # what else is said of these files follows from it
         in_log = (problem for problem in problems if problem.path not in malformed)
@@ -246,6 +244,28 @@ def _check_partition(
         own.end()
     advice = "Make it readable, or take it from another replica"
     return [Problem("unreadable", str(path or directory.path), position, offset, message, advice)]
+
+
+def _log_problems(
+    log_dir: LogDir,
+    directory: PartitionDir,
+    log: PartitionLog,
+    advance: Callable[[int], None],
+    threads: int,
+    on_doubt: Callable[[GapCount], None],
+) -> list[Problem]:
+    """Return the problems of a log, without those of the batches that an unfinished write appends."""
+    unfinished = [log_dir.unfinished_offset(directory)]
+
+    def reopen() -> PartitionLog:
+        log = log_dir.reopen_copy(directory)
+        unfinished.append(log_dir.unfinished_offset(directory))
+        return log
+
+    gaps = explain_gaps(log_dir.topic_facts(directory))
+    problems = list(verify_log(log, advance, threads, gaps, on_doubt, reopen))
+    end = min((offset for offset in unfinished if offset is not None), default=None)
+    return [each for each in problems if end is None or each.offset is None or each.offset < end]
 
 
 def problem_row(directory: PartitionDir | None, problem: Problem) -> dict[str, object]:

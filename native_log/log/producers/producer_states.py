@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from native_log.errors import CorruptIndexError
+from native_log.errors import CorruptIndexError, LogTruncatedError
 from native_log.log.producers.open_transactions import ABORT, COMMIT
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot, snapshot_bytes
 from native_log.records import DecodeOptions, decode
@@ -212,8 +212,19 @@ def _empty_entry(producer_id: int, epoch: int) -> ProducerStateEntry:
 
 
 def read_batch(file: DataFile, position: int, size_bytes: int) -> memoryview:
-    """Read a batch of an open file, for `ProducerStates.apply`."""
-    return memoryview(file.read(position, size_bytes))
+    """Read a batch of an open file, for `ProducerStates.apply`.
+
+    Raises LogTruncatedError if the file ends before it. The headers may have been read from it when it was
+    longer.
+    """
+    batch = memoryview(file.read(position, size_bytes))
+    if len(batch) < size_bytes:
+        raise LogTruncatedError(
+            "the file has changed since its batch headers were read; open the log again",
+            path=file.path,
+            position=position,
+        )
+    return batch
 
 
 def newest_snapshot(
