@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from native_log.log.offset_span import OffsetSpan
+
 if TYPE_CHECKING:
     from native_log.log.log_state import LogState
     from native_log.log.sliced_range import SlicedRange
@@ -31,6 +33,8 @@ def missing_start(log: LogState, range: SlicedRange) -> str | None:
     entry = segment.last_time_entry()
     if entry is None or entry[1] < start:
         return None
+    if not range.slices and log.locate(OffsetSpan(start, segment.end_offset)).slices:
+        return None  # the segment has later records, and compaction has removed those of the range
     return (
         f"{segment.log} ends before offset {start}, but its time index says that it had offset {entry[1]}: "
         "the file is incomplete, as in a copy that is still being made"

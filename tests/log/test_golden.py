@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log.errors import CorruptRecordError
+from native_log.log.outdated_segment import missing_start
 from tests.builders.golden import PARTITIONS, golden_id, open_golden
 from tests.contents import COLUMNS, as_rows, offsets
 
@@ -36,6 +37,15 @@ def test_rows(golden: GoldenPartition, isolation_level: str) -> None:
     log = open_golden(golden)
     rows = as_rows(log.read(columns=COLUMNS, isolation_level=isolation_level))
     assert rows == consumer_rows(golden, isolation_level)
+
+
+@pytest.mark.parametrize("golden", SOUND, ids=golden_id)
+def test_ranges_without_records_are_not_missing(golden: GoldenPartition) -> None:
+    log = open_golden(golden)
+    held = {row["offset"] for row in golden.rows()}
+    empty = [o for o in range(log.log_start_offset, log.log_end_offset) if o not in held]
+    reasons = [missing_start(log.state, log.range(offset, offset + 1)) for offset in empty[:200]]
+    assert set(reasons) <= {None}
 
 
 @pytest.mark.parametrize("golden", PARTITIONS, ids=golden_id)

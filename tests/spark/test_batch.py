@@ -294,6 +294,15 @@ def test_a_copy_that_is_still_being_made(tmp_path: Path, caplog: pytest.LogCaptu
     assert "ends before offset 3" in caplog.text
 
 
+def test_the_first_requested_records_were_compacted_away(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    write_log(directory, {0: [batch(0), batch(9)], 12: [batch(12)]})
+    (directory / file_name(0, "timeindex")).write_bytes(TIME_ENTRY.pack(T0 + 11, 11))
+    options = {"path": str(tmp_path), "startingOffsets": '{"t":{"0":3}}'}
+    assert list(chain(*tasks(**options, endingOffsets='{"t":{"0":6}}'))) == []
+    assert list(chain(*tasks(**options, endingOffsets='{"t":{"0":10}}'))) == [("t", 0, 9)]
+
+
 def test_a_segment_is_replaced_while_the_read_is_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

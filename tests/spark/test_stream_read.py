@@ -23,6 +23,7 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log import LogRange
 from native_log.segment.files import file_name
+from tests.builders.golden import golden
 from tests.builders.interruptions import before_next_call
 from tests.effort import examples
 
@@ -94,6 +95,18 @@ def test_starts_at_latest_and_reads_what_is_appended(logs: Logs) -> None:
     logs.append(3)
     assert drain(query) == {("t", 0): [5, 6, 7]}
     assert query.trigger() is None
+
+
+@pytest.mark.parametrize(
+    "fixture", ["kafka-2.8/compact-v2/round2-after", "kafka-4.1/compact-idem/round1-after"]
+)
+@pytest.mark.parametrize("limit", [3, 40])
+def test_a_compacted_log_in_small_steps(fixture: str, limit: int) -> None:
+    partition = golden(fixture)
+    options = {"path": str(partition.path), "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(limit)}
+    expected = [row["offset"] for row in partition.rows()]
+    assert list(drain(StreamQuery(**options)).values()) == [expected]
+    assert expected[-1] - expected[0] >= len(expected)
 
 
 def test_the_initial_offset_is_determined_once(logs: Logs) -> None:
