@@ -23,7 +23,8 @@ from kafkalog_spark.read.splits import needs_division
 from kafkalog_spark.read.tasks import pack_ranges, plan_tasks
 from native_log.log.changing_files import MOVED, retry_changed
 from native_log.log.outdated_segment import missing_start
-from native_log.logdir import INTERNAL_TOPICS, LogDir
+from native_log.logdir import LogDir
+from native_log.logdir.selection import internal_topics
 from native_log.prefetch import look_up_together
 from native_log.system import no_garbage_collection
 
@@ -87,7 +88,7 @@ def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> li
     return select_partitions(
         options.selection,
         log_dir.topics(),
-        INTERNAL_TOPICS,
+        internal_topics(log_dir.partitions(), log_dir.paths),
         include_internal=options.include_internal,
         path=", ".join(map(str, log_dir.paths)),
     )

@@ -294,6 +294,14 @@ def test_a_copy_that_is_still_being_made(tmp_path: Path, caplog: pytest.LogCaptu
     assert "ends before offset 3" in caplog.text
 
 
+def test_an_internal_topic_is_read_by_the_path_of_its_partition(tmp_path: Path) -> None:
+    for name in ("__consumer_offsets-3", "__consumer_offsets-4", "t-0"):
+        write_log(tmp_path / name, {0: [batch(0)]})
+    assert {row[0] for row in chain(*tasks(path=str(tmp_path)))} == {"t"}
+    internal = list(chain(*tasks(path=str(tmp_path / "__consumer_offsets-3"))))
+    assert internal == [("__consumer_offsets", 3, offset) for offset in range(3)]
+
+
 def test_the_first_requested_records_were_compacted_away(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     write_log(directory, {0: [batch(0), batch(9)], 12: [batch(12)]})
