@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from kafkalog_spark.errors import OptionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -18,6 +20,9 @@ PACK_BYTES = 16 << 20
 """Small ranges share a task up to this size, because each Python task has a fixed cost of about 50 ms."""
 FILE_COST_BYTES = 16 << 10
 """Opening a file takes about as long as reading this many bytes."""
+
+MAX_TASKS = 1_000_000
+"""The most tasks that limits of offsets may make. Each costs memory on the driver."""
 
 T = TypeVar("T")
 
@@ -52,13 +57,17 @@ def divide_ranges(
     """Divide ranges into at most `max_records` offsets each, and into about `min_partitions` ranges in total.
 
     Empty and reversed ranges are dropped. Sizes are numbers of offsets, not of rows.
+
+    Raises OptionError if this makes more than MAX_TASKS ranges.
     """
     parts = [r for r in ranges if r.size > 0]
     if max_records is not None:
+        _check_tasks("maxRecordsPerPartition", max_records, sum(-(-r.size // max_records) for r in parts))
         parts = [part for r in parts for part in divide(r, -(-r.size // max_records))]
     if min_partitions is None or len(parts) >= min_partitions:
         return parts
     total = sum(r.size for r in parts)
+    _check_tasks("minPartitions", min_partitions, min(min_partitions, total))
     # A range whose share is one task stays whole. The other ranges share the remaining tasks. As in Spark, if
     # one part of a partition stays whole, all parts of the partition do.
     whole = [r for r in parts if _share(r.size, total, min_partitions) == 1]
@@ -72,6 +81,14 @@ def divide_ranges(
             [r] if r.topic_partition in undivided else divide(r, _share(r.size, total_left, tasks_left))
         )
     ]
+
+
+def _check_tasks(option: str, value: int, tasks: int) -> None:
+    if tasks > MAX_TASKS:
+        raise OptionError(
+            f"{option}={value} makes {tasks} tasks, expected at most {MAX_TASKS}; offsets without records "
+            "count, too, as after compaction. Give another number, or maxBytesPerPartition instead"
+        )
 
 
 def _share(size: int, total: int, tasks: int) -> int:

@@ -13,7 +13,8 @@ from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
 from native_log.errors import EmptyLogDirError, KafkaLogError, TopicExistsError
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
-from native_log.log.reading.columns import check_mode, record_schema
+from native_log.log.reading.columns import record_schema
+from native_log.log.reading.options import read_options
 from native_log.logdir.broker_checks import partition_problems, root_problems
 from native_log.logdir.catalog import Catalog, PartitionCandidates, PartitionKey, copies_among
 from native_log.logdir.create import (
@@ -573,8 +574,7 @@ class LogDir(InternalTables):
         }
         names = list(RECORD_SCHEMA.names if columns is None else columns)
         record_schema(names)
-        check_mode(options.get("mode", "failFast"))
-
+        read_options(options)  # an invalid one is an error now, not when records arrive
         logs = FollowedLogDir(live, select, starts, isolation_level, options)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
 

@@ -6,7 +6,7 @@ process only by name.
 | function | kinds | only by name |
 |---|---|---|
 | verify, diff, report, `kafkalog ls`, `transactions` | those that LogDir reads | |
-| `kafkalog cat`, LogDir.scan, LogDir.follow, Spark | those that LogDir reads | INTERNAL_TOPICS, except in paths |
+| `kafkalog cat`, LogDir.scan, follow, Spark | those that LogDir reads | INTERNAL_TOPICS, except in paths |
 | salvage | those that LogDir reads | |
 | recover, reindex | normal and -future | __cluster_metadata, which is rejected |
 | compact, retain | normal | BROKER_TOPICS |

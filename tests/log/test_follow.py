@@ -153,6 +153,7 @@ class TestRecords:
         [
             ({"columns": ["unknown"]}, ValueError),
             ({"mode": "unknown"}, ValueError),
+            ({"mdoe": "failFast"}, TypeError),
             ({"isolation_level": "unknown"}, ValueError),
             ({"poll_interval_ms": 0}, ValueError),
             ({"timeout_ms": "1"}, TypeError),

@@ -103,6 +103,7 @@ class TestPartitions:
             ({"start_offsets": {("t", 0): 7}}, OffsetOutOfRangeError),
             ({"start_offsets": {("t", "0"): 0}}, TypeError),
             ({"topics": 1}, TypeError),
+            ({"mdoe": "failFast"}, TypeError),
             ({"isolation_level": "unknown"}, ValueError),
         ],
     )

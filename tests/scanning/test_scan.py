@@ -179,6 +179,7 @@ def test_invalid_arguments(directory: Path) -> None:
         ({"threads": 0}, ValueError, "threads"),
         ({"start": "yesterday"}, TypeError, "start"),
         ({"mode": "lenient"}, ValueError, "mode"),
+        ({"fitler": "partition = 1"}, TypeError, "fitler"),
     ]:
         with pytest.raises(error, match=message):
             native_log.scan(directory, **arguments)

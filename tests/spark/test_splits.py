@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.offsets import OffsetRange
 from kafkalog_spark.read.splits import cut, divide, divide_ranges, needs_division, pack, target_bytes
 
@@ -31,6 +32,18 @@ def sizes(divided: list[OffsetRange]) -> list[list[int]]:
 )
 def test_divide(size: int, parts: int, expected: list[int]) -> None:
     assert [r.size for r in divide(OffsetRange("t", 0, 0, size), parts)] == expected
+
+
+@pytest.mark.parametrize(
+    ("min_partitions", "max_records", "message"),
+    [
+        (None, 5, "maxRecordsPerPartition=5 makes 439804651112 tasks"),
+        (2**40, None, "minPartitions=1099511627776 makes 1099511627776 tasks"),
+    ],
+)
+def test_too_many_tasks(min_partitions: int | None, max_records: int | None, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        divide_ranges(ranges(2**40, 2**40), min_partitions, max_records)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log.log.changing_files import CHANGED
-from native_log.log.reading.columns import check_mode, record_schema
+from native_log.log.reading.columns import record_schema
 from native_log.log.reading.options import read_options
 from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
@@ -47,13 +47,11 @@ class LogScan:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown column, an unknown mode or an invalid filter."""
+        """Raise ValueError for an unknown column, an unknown mode or an invalid filter; TypeError."""
         record_schema(self.columns)
-        check_mode(self.arguments.get("mode", "failFast"))
-        if (filter := self.arguments.get("filter")) is not None:
-            from native_log.filters import to_filter  # takes long to import
-
-            self.arguments["filter"] = to_filter(filter)
+        filter = read_options(self.arguments).filter
+        if filter is not None:
+            self.arguments["filter"] = filter
 
     @property
     def schema(self) -> pa.Schema:
