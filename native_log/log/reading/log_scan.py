@@ -47,7 +47,7 @@ class LogScan:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an unknown column, an unknown mode or an invalid filter; TypeError."""
+        """Check the columns and the arguments. Raises ValueError, FilterError, TypeError."""
         record_schema(self.columns)
         filter = read_options(self.arguments).filter
         if filter is not None:
