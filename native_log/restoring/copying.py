@@ -149,7 +149,8 @@ class _LogFiles:
         first = batches.column("baseOffset")[0].as_py()
         base = source.segment.base_offset
         if self._file is None and source.start_position > 0:
-            base = source.first_offset if first is None else first
+            # The header of a compressed wrapper (magic 0 and 1) has only the offset of its last record.
+            base = max(base, source.next_offset) if first is None else first
         is_new = self._file is None or base >= max(self.next_offset, self._base_offset + 1)
         if is_new or last - self._base_offset > MAX_RELATIVE_OFFSET:
             self.begin(base if is_new else self.next_offset)

@@ -138,6 +138,17 @@ def test_a_range_of_offsets(start: Any, end: Any, expected: range, tmp_path: Pat
     assert native_log.verify(tmp_path / "r").num_rows == 0
 
 
+@pytest.mark.parametrize("name", ["kafka-2.8/v0-gzip", "kafka-2.8/v1-gzip", "kafka-4.1/plain-gzip"])
+def test_a_range_begins_within_a_compressed_batch(name: str, tmp_path: Path) -> None:
+    source = golden(name)
+    for start in (40, 41, 42):
+        dest = tmp_path / f"r{start}"
+        native_log.restore(source.path.parent, dest, source.topic, start={(source.topic, 0): start})
+        rows = [row for row in source.rows() if row["offset"] >= start]
+        assert restored_rows(dest, source.topic, source.partition) == rows
+        assert native_log.verify(dest).num_rows == 0
+
+
 def test_a_range_of_times(tmp_path: Path) -> None:
     source = golden("kafka-4.1/plain-zstd")
     rows = source.rows()
