@@ -41,7 +41,7 @@ from tests.contents import offsets
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from native_log.log.problems import Problem
@@ -683,24 +683,22 @@ def test_records_of_another_log_are_rejected(logs: Path, name: str) -> None:
 def test_a_log_is_valid_before_each_change_of_its_files(
     logs: Path, monkeypatch: pytest.MonkeyPatch, compression: str
 ) -> None:
+    changes: list[str] = []
     found: list[Problem] = []
-    changes = 0
 
-    def hook(name: str) -> None:
+    def verify_before(name: str) -> Callable[..., Any]:
         change = getattr(os, name)
 
         def verify_and_change(*arguments: Any, **options: Any) -> Any:
-            nonlocal changes
-            changes += 1
+            changes.append(name)
             found.extend(verify_log(open_log(logs)))
             return change(*arguments, **options)
 
-        monkeypatch.setattr(os, name, verify_and_change)
+        return verify_and_change
 
     with monkeypatch.context() as patch, open_log(logs, segment_bytes=500, index_interval_bytes=100) as log:
-        monkeypatch = patch
         for name in ("pwrite", "ftruncate", "replace", "unlink"):
-            hook(name)
+            patch.setattr(os, name, verify_before(name))
         for epoch in range(3):
             for i in range(5):
                 first = 25 * epoch + 5 * i
@@ -708,6 +706,6 @@ def test_a_log_is_valid_before_each_change_of_its_files(
                     records(5, first=first), compression=compression, leader_epoch=epoch, now_ms=NOW + first
                 )
     assert not found
-    assert changes > 50
+    assert len(changes) > 50
     assert len(log.segments) > 3
     assert [entry.epoch for entry in log.leader_epochs] == [0, 1, 2]

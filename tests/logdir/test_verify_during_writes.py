@@ -31,18 +31,18 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def during(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory when a commit has appended its records, but not the prefix of the first batch."""
-    copy = shutil.copytree(data, tmp_path / "copy")
+    during, after = tmp_path / "during", tmp_path / "after"
+    shutil.copytree(data, after)
     with monkeypatch.context() as patch:
-        path = tmp_path / "during"
-        before_next_call(patch, partitions, "write_first_prefix", lambda: shutil.copytree(copy, path))
-        write(copy, 100, 200, partitions=1)
-    return path
+        before_next_call(patch, partitions, "write_first_prefix", lambda: shutil.copytree(after, during))
+        write(after, 100, 200, partitions=1)
+    return during
 
 
 @pytest.fixture
-def after(during: Path, tmp_path: Path) -> Path:
+def after(during: Path) -> Path:
     """The directory after the commit."""
-    return during.parent / "copy"
+    return during.with_name("after")
 
 
 def become(data: Path, state: Path) -> None:
