@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from native_log.compaction import compact
 from native_log.config import LogConfig
 from native_log.errors import (
@@ -482,6 +483,7 @@ def test_a_full_disk_at_any_step_leaves_the_log_unchanged(
                 break
         assert values(log) == expected
         after = contents(logs / "t-0")
+        assert after.get(LEADER_EPOCH_CHECKPOINT) == before.get(LEADER_EPOCH_CHECKPOINT)
         if name != "ftruncate":  # if truncation fails, bytes may remain after the end
             assert {k for k in after if k.endswith(".log")} == {k for k in before if k.endswith(".log")}
             assert {k: after[k] for k in before if k.endswith(".log")} == {

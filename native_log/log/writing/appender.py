@@ -265,9 +265,7 @@ class LogAppender:
         try:
             yield
         except BaseException:
-            if self.leader_epochs != epochs:
-                with contextlib.suppress(OSError):
-                    write_leader_epochs(self._path, epochs)
+            has_new_epoch = self.leader_epochs != epochs
             for writer in {id(writer): writer for writer in [*self._rolled[1:], self._active]}.values():
                 if writer is not active:
                     self._remove(writer)
@@ -275,6 +273,9 @@ class LogAppender:
             self.log_end_offset, self.recovery_point = end, min(point, end)
             del self._segments[segments:]
             active.reset(mark)
+            if has_new_epoch:
+                with contextlib.suppress(OSError):
+                    write_leader_epochs(self._path, epochs)
             raise
         for writer in self._rolled:
             writer.abandon()
