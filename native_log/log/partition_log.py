@@ -18,7 +18,7 @@ from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, FollowedL
 from native_log.log.live.partition_follower import PartitionFollower
 from native_log.log.readable_log import ReadableLog
 from native_log.log.reading.columns import record_schema
-from native_log.log.reading.options import read_options
+from native_log.log.reading.options import with_parsed_filter
 from native_log.log.sources.directory import DirectorySource
 from native_log.log.sources.joined import JoinedSource
 from native_log.log.tail import Tail
@@ -187,8 +187,7 @@ class PartitionLog(ReadableLog):
         start_offset = optional_integer("start_offset", start_offset)
         names = list(RECORD_SCHEMA.names if columns is None else columns)
         record_schema(names)
-        read_options(options)  # an invalid one is an error now, not when records arrive
-        logs = self._followed(start_offset, isolation_level, options)
+        logs = self._followed(start_offset, isolation_level, with_parsed_filter(options))
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
 
     def _followed(

@@ -14,7 +14,7 @@ from native_log.config import LogConfig
 from native_log.errors import EmptyLogDirError, KafkaLogError, TopicExistsError
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
 from native_log.log.reading.columns import record_schema
-from native_log.log.reading.options import read_options
+from native_log.log.reading.options import with_parsed_filter
 from native_log.logdir.broker_checks import partition_problems, root_problems
 from native_log.logdir.catalog import Catalog, PartitionCandidates, PartitionKey, copies_among
 from native_log.logdir.create import (
@@ -574,8 +574,8 @@ class LogDir(InternalTables):
         }
         names = list(RECORD_SCHEMA.names if columns is None else columns)
         record_schema(names)
-        read_options(options)  # an invalid one is an error now, not when records arrive
-        logs = FollowedLogDir(live, select, starts, isolation_level, options)
+        arguments = with_parsed_filter(options)
+        logs = FollowedLogDir(live, select, starts, isolation_level, arguments)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
 
     def _check_local(self, change: str) -> None:

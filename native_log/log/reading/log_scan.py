@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from native_log.log.changing_files import CHANGED
 from native_log.log.reading.columns import record_schema
-from native_log.log.reading.options import read_options
+from native_log.log.reading.options import read_options, with_parsed_filter
 from native_log.log.reading.parallel import PART_BYTES, read_parts
 from native_log.log.reading.row_selection import RowSelection
 from native_log.log.reading.small_parts import read_small_parts, small_parts
@@ -49,9 +49,7 @@ class LogScan:
     def __post_init__(self) -> None:
         """Check the columns and the arguments. Raises ValueError, FilterError, TypeError."""
         record_schema(self.columns)
-        filter = read_options(self.arguments).filter
-        if filter is not None:
-            self.arguments["filter"] = filter
+        self.arguments.update(with_parsed_filter(self.arguments))
 
     @property
     def schema(self) -> pa.Schema:

@@ -63,6 +63,15 @@ class ReadOptions:
         check_mode(self.mode)
 
 
+def with_parsed_filter(arguments: ReadArguments) -> ReadArguments:
+    """Check keyword arguments of LogRange.read, and return them with their filter parsed, to use them often.
+
+    Raises ValueError, FilterError, TypeError.
+    """
+    filter = read_options(arguments).filter
+    return arguments if filter is None else {**arguments, "filter": filter}
+
+
 def read_options(arguments: ReadArguments) -> ReadOptions:
     """Return the options that keyword arguments of LogRange.read mean. Raises ValueError, FilterError."""
     if arguments.get("filter") is None:
