@@ -90,6 +90,16 @@ class DirectoryState:
         starts = RemoteStarts([folder]) if remote_starts is None else remote_starts
         return cls(path, remote_starts=starts, storage=storage, **dict(zip(readers, state, strict=True)))
 
+    def with_writers(self) -> DirectoryState:
+        """Return this state with the present writers: the holder of the lock, and an unfinished write.
+
+        A holder that was known before is kept, because the logs may contain what it was writing.
+        """
+        if self.storage is not LOCAL:
+            return self
+        holder = lock_holder(self.path) if self.lock_holder is None else self.lock_holder
+        return replace(self, lock_holder=holder, unfinished=WriteIntent.read(self.folder))
+
     def partition_checkpoints(
         self, directory: PartitionDir, high_watermark: HighWatermark
     ) -> PartitionCheckpoints:

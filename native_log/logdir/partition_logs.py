@@ -9,7 +9,6 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
 from native_log.log import PartitionCheckpoints, PartitionLog
@@ -180,11 +179,7 @@ class PartitionLogs:
         Later calls of `open_log` take it into account.
         """
         state = self._state(directory)
-        if state.storage is LOCAL:
-            holder = lock_holder(state.path) if state.lock_holder is None else state.lock_holder
-            self._states[state.path] = replace(
-                state, lock_holder=holder, unfinished=WriteIntent.read(state.folder)
-            )
+        self._states[state.path] = state.with_writers()
 
     def explain_gaps(self, copies: Iterable[PartitionDir]) -> Gaps:
         """Return whether compaction explains offsets that no batch of the copies has."""

@@ -1,4 +1,4 @@
-"""verify finds no problems in a directory because somebody writes to it."""
+"""verify does not report a write that is in progress as a problem."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from native_log import LogDir, verify
 from native_log.log.verification import verify_log
-from native_log.logdir import partition_logs
+from native_log.logdir import directory_state
 from native_log.publish import partitions
 from native_log.segment.segment import LogSegment
 from tests.builders.batches import TRANSACTIONAL, Rec, marker, v2
@@ -79,7 +79,7 @@ def test_a_commit_ends_before_the_log_is_opened_again(
 def test_a_broker_that_has_started_since_writes_a_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start() -> None:
         append(data, v2([Rec()], 100), v2([Rec()], 101)[:20])
-        monkeypatch.setattr(partition_logs, "lock_holder", lambda _: 1234)
+        monkeypatch.setattr(directory_state, "lock_holder", lambda _: 1234)
 
     changes = after_next_call(monkeypatch, LogDir, "open_copy", start)
     assert verify(data).to_pylist() == []
