@@ -154,7 +154,8 @@ def internal_topics(partitions: Iterable[PartitionDir], paths: Collection[Path])
         paths: the paths that the user gave.
     """
     given = frozenset(paths)
-    return INTERNAL_TOPICS - {directory.topic for directory in partitions if directory.path in given}
+    internal = (directory for directory in partitions if directory.topic in INTERNAL_TOPICS)
+    return INTERNAL_TOPICS - {directory.topic for directory in internal if directory.path in given}
 
 
 def _warn_if_left_out(
