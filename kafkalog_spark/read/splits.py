@@ -86,8 +86,8 @@ def divide_ranges(
 def _check_tasks(option: str, value: int, tasks: int) -> None:
     if tasks > MAX_TASKS:
         raise OptionError(
-            f"{option}={value} makes {tasks} tasks, expected at most {MAX_TASKS}; offsets without records "
-            "count, too, as after compaction. Give another number, or maxBytesPerPartition instead"
+            f"{option}={value} makes {tasks} tasks, expected at most {MAX_TASKS} (offsets without records "
+            "count, too). Give another number, or maxBytesPerPartition instead"
         )
 
 
