@@ -435,7 +435,9 @@ class LogDir(InternalTables):
             CorruptRecordError: damaged bytes may have contained the record at a time.
             ValueError, TypeError: an argument is invalid.
         """
-        selection = PartitionSelection.of(topics, only_by_name=internal_topics(self.partitions(), self.paths))
+        selection = PartitionSelection.of(
+            topics, exclude_topics, only_by_name=internal_topics(self.partitions(), self.paths)
+        )
         selected = filter_partitions(
             self.partitions(), selection, ignored=self.ignored, paths=self.paths, required=True
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from native_log import LogDir
 from native_log.cli.app import kafkalog
@@ -17,9 +18,6 @@ from native_log.cli.app import kafkalog
 if TYPE_CHECKING:
     from pathlib import Path
 
-from click.testing import CliRunner
-
-if TYPE_CHECKING:
     from click.testing import Result
 
 
@@ -95,7 +93,12 @@ def test_keys_times_and_sql(directory: Path) -> None:
     assert offsets("FAILED", "--until", "2026-11-01T00:10:00", directory, "-t", "payments") == [3, 3]
     assert offsets("--where", "key = 'p0-5' OR offset = 1 AND topic = 'orders'", directory) == [1, 1, 5]
     assert offsets("FAILED", directory, "--limit", 3) == [3, 13, 23]
-    assert offsets("FAILED", directory, "--exclude-topic", "orders", "--limit", 1) == [3]
+
+
+def test_topics(directory: Path) -> None:
+    counts = ["payments-0\t5", "payments-1\t5"]
+    assert lines("grep", "-c", "FAILED", directory, "-t", "payments") == counts
+    assert lines("grep", "-c", "FAILED", directory, "--exclude-topic", "orders") == counts
 
 
 def test_counts_and_formats(directory: Path) -> None:

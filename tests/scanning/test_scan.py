@@ -86,6 +86,10 @@ def test_topics(directory: Path) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         native_log.scan(directory, "nothing")
     assert native_log.scan(LogDir(directory), ["other"]).count_rows() == 40
+    assert native_log.scan(directory, exclude_topics="orders").count_rows() == 40
+    assert native_log.search(directory, regex="value 0 ", exclude_topics="orders").count_rows() == 1
+    with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic order,"):
+        native_log.scan(directory, exclude_topics=["order"])
 
 
 def test_memory_is_bounded(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
