@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     source = Path(str(page.file.abs_src_path)).relative_to(ROOT)
 
     def adapt(link: re.Match[str]) -> str:

@@ -23,11 +23,11 @@ class RejectedStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> NoReturn:  # noqa: N802
         raise self._error
 
-    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: N802
+    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: ARG002, N802
         raise self._error
 
-    def partitions(self, start: object, end: object) -> NoReturn:
+    def partitions(self, start: object, end: object) -> NoReturn:  # noqa: ARG002
         raise self._error
 
-    def read(self, partition: object) -> NoReturn:
+    def read(self, partition: object) -> NoReturn:  # noqa: ARG002
         raise self._error

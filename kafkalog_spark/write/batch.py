@@ -38,7 +38,7 @@ class KafkaLogWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         publish(self._plan, messages)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         # Task attempts that still run fail once the job has ended.
         self._plan.job.abort()
 

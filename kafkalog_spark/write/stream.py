@@ -38,7 +38,7 @@ class KafkaLogStreamWriter(StreamArrowWriter):
         finally:
             self._plan.job.end()
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         for message in messages:
             if isinstance(message, TaskCommit):
                 message.job.abort()

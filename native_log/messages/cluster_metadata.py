@@ -72,7 +72,7 @@ RECORDS = _parse_schemas()
 """The schemas of records by API key."""
 
 
-def decode_metadata_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
+def decode_metadata_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:  # noqa: ARG001
     """Format the payload as kafka-dump-log --cluster-metadata-decoder does. There are no keys."""
     try:
         return None, _format_value(Buffer(value or b""))

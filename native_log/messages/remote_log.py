@@ -59,7 +59,7 @@ RECORDS = _parse_schemas()
 """The schemas of records by API key."""
 
 
-def decode_remote_log_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
+def decode_remote_log_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:  # noqa: ARG001
     """Format the payload as kafka-dump-log --remote-log-metadata-decoder does. There are no keys."""
     try:
         name, data = read_remote_log_record(value or b"")

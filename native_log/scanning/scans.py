@@ -95,7 +95,7 @@ def scan_polars(
         with_columns: list[str] | None,
         predicate: pl.Expr | None,
         n_rows: int | None,
-        batch_size: int | None,
+        batch_size: int | None,  # noqa: ARG001
     ) -> Iterator[pl.DataFrame]:
         return _frames(whole, with_columns, predicate, n_rows)
 

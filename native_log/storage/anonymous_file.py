@@ -82,7 +82,7 @@ class AnonymousFile(DataFile):
         """See DataFile: only some of them are in memory."""
         return False
 
-    def step_from(self, position: int) -> int:
+    def step_from(self, position: int) -> int:  # noqa: ARG002
         """See DataFile: what is read in one step must fit into memory."""
         return _STEP_BYTES
 

@@ -71,7 +71,7 @@ class ChunkedFile(AnonymousFile):
         self._ahead.clear()
         super().close()
 
-    def _bring(self, position: int, end: int) -> None:
+    def _bring(self, position: int, end: int) -> None:  # noqa: ARG002
         """Start making the chunks that follow `position`, unless this is the first step of a reader."""
         if position <= self._first_position:
             return

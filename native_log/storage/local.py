@@ -107,7 +107,7 @@ class DataFile:
         """Whether all bytes of the file can be read by its descriptor, not just those of `read_by`."""
         return True
 
-    def step_from(self, position: int) -> int:
+    def step_from(self, position: int) -> int:  # noqa: ARG002
         """Return how many bytes a loop should read in one step at most, unless a batch needs more."""
         return sys.maxsize
 

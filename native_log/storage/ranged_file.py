@@ -93,7 +93,7 @@ class RangedFile(AnonymousFile):
         self._sequential_loads = 0
         self._step = _FIRST_BYTES
 
-    def step_from(self, position: int) -> int:
+    def step_from(self, position: int) -> int:  # noqa: ARG002
         """See DataFile: small at first, so that the first records are there soon."""
         return self._step if self._sequential_loads else _FIRST_BYTES
 

@@ -151,7 +151,7 @@ class FollowedLog:
         self._follower = follower
         self._new_directories = log.directories
 
-    def refresh(self, changed: Collection[str] | None) -> None:
+    def refresh(self, changed: Collection[str] | None) -> None:  # noqa: ARG002
         """See FollowedLogs."""
         change = self._log.refresh()
         if change.is_recreated:
