@@ -43,6 +43,17 @@ def topic_names(topics: str | Iterable[str], name: str = "topics") -> set[str]:
     return {topics} if isinstance(topics, str) else {text(name, topic) for topic in topics}
 
 
+def number_ranges(name: str, numbers: int | Iterable[int | range]) -> tuple[range, ...]:
+    """Return numbers as ranges. A single number need not be in a list. Raises TypeError."""
+    if isinstance(numbers, range):
+        return (numbers,)
+    listed = numbers if isinstance(numbers, Iterable) else [numbers]
+    return tuple(
+        each if isinstance(each, range) else range(integer(name, each), integer(name, each) + 1)
+        for each in listed
+    )
+
+
 def path_list(paths: PathLike | Iterable[PathLike]) -> list[PathLike]:
     """Return the paths as a list. A single path need not be in a list. Raises TypeError."""
     if isinstance(paths, str | os.PathLike):

@@ -120,8 +120,10 @@ _LOG_DIR_OPTIONS = (
     storage_option,
 )
 
-log_dir_options = combine((paths_argument, *_LOG_DIR_OPTIONS))
-"""PATH... and options of LogDir: `paths`, `high_watermark`, `include_deleted`, `storage_options`."""
+settings_options = combine(_LOG_DIR_OPTIONS)
+"""Options of LogDir: `high_watermark`, `include_deleted`, `storage_options`."""
+log_dir_options = combine((paths_argument, settings_options))
+"""PATH... and these options."""
 
 
 _REMOTE_OPTIONS = (
@@ -193,7 +195,7 @@ def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     path_options = (
         click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=complete_directory),
-        *_LOG_DIR_OPTIONS,
+        settings_options,
     )
     return combine(path_options)(remote_options(with_paths))
 
@@ -204,13 +206,6 @@ key_encoding_option = click.option(
     default="text",
     show_default=True,
     help="The encoding of keys on the command line; hex and base64 are for binary keys.",
-)
-
-
-where_option = click.option(
-    "--where",
-    metavar="SQL",
-    help="Print records that meet a condition in SQL, such as \"timestamp >= '2026-11-01' AND key = 'k1'\".",
 )
 
 

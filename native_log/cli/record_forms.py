@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -61,17 +63,30 @@ form_options = combine(
             is_flag=True,
             help="Print headers, too. Without --columns, JSON has them anyway where a record has some.",
         ),
+        click.option(
+            "--output",
+            "-o",
+            type=click.File("wb", lazy=True),
+            default="-",
+            metavar="FILE",
+            help="Write to a file instead of stdout.",
+        ),
     )
 )
-"""The options --format, --columns, --encoding and --include-headers, which `rendering_of` takes."""
+"""The options of `rendering_of`: --format, --columns, --encoding, --include-headers and --output."""
 
 
 def rendering_of(
-    form: str, columns: str | None, include_headers: bool, encoding: str, mode: str, color: bool
+    form: str, columns: str | None, include_headers: bool, encoding: str, output: BinaryIO, mode: str
 ) -> Rendering | Sequence[str]:
     """Return how to print records; for an Arrow stream, its columns. Raises click.UsageError."""
     from native_log.cli.rendering import format_rendering, json_rendering, text_rendering
 
+    is_terminal = output.name == "-" and sys.stdout.isatty()
+    if form == "arrow" and is_terminal:
+        raise click.UsageError(
+            "expected a file or a pipe for an Arrow stream, found a terminal; set --output FILE"
+        )
     if form not in _FORMS:
         if columns is not None or mode == "permissive":
             raise click.UsageError("expected neither --columns nor --mode permissive with a format string")
@@ -83,6 +98,7 @@ def rendering_of(
     if include_headers and names is not None and "headers" not in names:
         names = [*names, "headers"]
     if form == "text":
+        color = is_terminal and "NO_COLOR" not in os.environ
         return text_rendering(names, include_headers=include_headers, color=color)
     headers = ["headers"] if include_headers else []
     if form == "arrow":

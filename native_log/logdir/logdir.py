@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
+from native_log.arguments import HighWatermark, PathLike, Replicas, integer, number_ranges, text
 from native_log.checkpoints.names import PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
@@ -401,6 +401,7 @@ class LogDir(InternalTables):
         columns: Sequence[str] | None = None,
         *,
         exclude_topics: str | Iterable[str] = (),
+        partitions: int | Iterable[int | range] | None = None,
         start: Position = None,
         end: Position = None,
         isolation_level: IsolationLevel = "read_uncommitted",
@@ -419,6 +420,7 @@ class LogDir(InternalTables):
             columns: names in RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
                 Only these columns are decoded.
             exclude_topics: topics to leave out, even if `topics` contains them.
+            partitions: the numbers of the partitions to read, of each topic; None: all.
             start: where to begin. An int is an offset, a datetime a time: begin at the first record with at
                 least this timestamp. Or one of them by (topic, partition); other partitions begin at their
                 first record.
@@ -431,12 +433,15 @@ class LogDir(InternalTables):
             options: see LogRange.read. `filter` selects records, `mode` says what to do about damaged bytes.
 
         Raises:
-            UnknownTopicOrPartitionError: there is no such topic.
+            UnknownTopicOrPartitionError: there is no such topic, or no partition with such a number.
             CorruptRecordError: damaged bytes may have contained the record at a time.
             ValueError, TypeError: an argument is invalid.
         """
         selection = PartitionSelection.of(
-            topics, exclude_topics, only_by_name=internal_topics(self.partitions(), self.paths)
+            topics,
+            exclude_topics,
+            only_by_name=internal_topics(self.partitions(), self.paths),
+            numbers=None if partitions is None else number_ranges("partitions", partitions),
         )
         selected = filter_partitions(
             self.partitions(), selection, ignored=self.ignored, paths=self.paths, required=True

@@ -44,13 +44,13 @@ class PartitionSelection:
         topics: topics by name; None: all except those in `only_by_name`.
         excluded: topics to leave out, even if `topics` contains them.
         only_by_name: topics that are left out unless `topics` contains them.
-        numbers: ranges of partition numbers; empty: all numbers.
+        numbers: ranges of partition numbers; None: all numbers.
     """
 
     topics: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
     only_by_name: frozenset[str] = frozenset()
-    numbers: tuple[range, ...] = ()
+    numbers: tuple[range, ...] | None = None
 
     @classmethod
     def of(
@@ -59,14 +59,14 @@ class PartitionSelection:
         exclude_topics: str | Iterable[str] = (),
         *,
         only_by_name: Iterable[str] = (),
-        numbers: Iterable[range] = (),
+        numbers: Iterable[range] | None = None,
     ) -> Self:
         """Return a selection with checked arguments. A single topic may be a plain str. Raises TypeError."""
         return cls(
             None if topics is None else frozenset(topic_names(topics)),
             frozenset(topic_names(exclude_topics, "exclude_topics")),
             frozenset(only_by_name),
-            tuple(numbers),
+            None if numbers is None else tuple(numbers),
         )
 
     def includes_topic(self, topic: str) -> bool:
@@ -77,7 +77,7 @@ class PartitionSelection:
 
     def includes(self, topic: str, partition: int) -> bool:
         """Return whether the partition is selected."""
-        is_numbered = not self.numbers or any(partition in numbers for numbers in self.numbers)
+        is_numbered = self.numbers is None or any(partition in numbers for numbers in self.numbers)
         return is_numbered and self.includes_topic(topic)
 
     def check_topics(
@@ -140,7 +140,7 @@ def filter_partitions(
             else f"expected a topic that is not internal, found only {topics}; give the names of topics",
             path=", ".join(map(str, paths)),
         )
-    _check_numbers(in_topics, selection.numbers, paths)
+    _check_numbers(in_topics, selection.numbers or (), paths)
     return [directory for directory in in_topics if selection.includes(*directory.key)]
 
 

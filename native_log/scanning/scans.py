@@ -28,6 +28,7 @@ def scan(
     columns: Sequence[str] | None = None,
     *,
     exclude_topics: str | Iterable[str] = (),
+    partitions: int | Iterable[int | range] | None = None,
     start: Position = None,
     end: Position = None,
     isolation_level: IsolationLevel = "read_uncommitted",
@@ -45,7 +46,7 @@ def scan(
 
     Args:
         paths, replicas, high_watermark, storage_options: see LogDir. Or a LogDir, which has them already.
-        topics, columns, exclude_topics, start, end: see LogDir.scan.
+        topics, columns, exclude_topics, partitions, start, end: see LogDir.scan.
         isolation_level, threads, key_partitions, options: see LogDir.scan.
 
     Raises: as LogDir and LogDir.scan.
@@ -59,6 +60,7 @@ def scan(
         topics,
         columns,
         exclude_topics=exclude_topics,
+        partitions=partitions,
         start=start,
         end=end,
         isolation_level=isolation_level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -101,10 +102,27 @@ def test_topics(directory: Path) -> None:
     assert lines("grep", "-c", "FAILED", directory, "--exclude-topic", "orders") == counts
 
 
+def test_partitions(directory: Path) -> None:
+    assert lines("grep", "-c", "FAILED", directory, "-p", 1) == ["orders-1\t5", "payments-1\t5"]
+    result = run("grep", "FAILED", directory, "-p", "2-7")
+    assert result.exit_code == 2
+    assert "expected a partition 2 to 7 of orders, payments, found 0, 1" in result.stderr
+
+
+def test_where_logs_end_and_which_directories(directory: Path, tmp_path: Path) -> None:
+    logs = shutil.copytree(directory, tmp_path / "logs")
+    (logs / "payments-0").rename(logs / f"payments-0.{'0' * 32}-delete")
+    (logs / "replication-offset-checkpoint").write_text("0\n1\norders 0 13\n")
+    options = ("--high-watermark", "checkpoint", "--include-deleted")
+    assert lines("grep", "-c", "FAILED", logs, "-p", 0) == ["orders-0\t5"]
+    assert lines("grep", "-c", "FAILED", logs, "-p", 0, *options) == ["orders-0\t1", "payments-0\t5"]
+
+
 def test_counts_and_formats(directory: Path) -> None:
     assert lines("grep", "-c", "FAILED", directory) == [
         *("orders-0\t5", "orders-1\t5", "payments-0\t5", "payments-1\t5")
     ]
+    assert lines("grep", "-c", "FAILED", directory, "--limit", 7) == ["orders-0\t5", "orders-1\t2"]
     assert lines("grep", "-c", "nothing", directory, code=1) == []
     (found,) = lines("grep", "--key", "o1-7", directory, "-f", "json")
     assert json.loads(found)["value"] == '{"id": 7, "state": "ok"}'
@@ -116,6 +134,8 @@ def test_usage_errors(directory: Path) -> None:
         (("(", directory), "regular expression"),
         (("--where", "nokey = 1", directory), "nokey"),
         (("FAILED", directory, "-t", "nothing"), "nothing"),
+        (("--key", "o1-7", "--in", "value", directory), "expected PATTERN with --in"),
+        (("FAILED", directory, "--offset", 2, "--end-offset", 1), "expected --offset up to --end-offset"),
     ]:
         result = run("grep", *arguments)
         assert result.exit_code == 2

@@ -33,7 +33,7 @@ def selected(
     exclude_topics: str | Iterable[str] = (),
     *,
     only_by_name: Iterable[str] = (),
-    numbers: Iterable[range] = (),
+    numbers: Iterable[range] | None = None,
     found: Iterable[str] = FOUND,
     **how: Any,
 ) -> list[str]:
@@ -57,6 +57,7 @@ def selected(
         ({"topics": "__consumer_offsets", "only_by_name": BROKER_TOPICS}, ("__consumer_offsets-0",)),
         ({"numbers": [range(1)]}, ("__consumer_offsets-0", "orders-0", STRAY)),
         ({"numbers": [range(1, 9)], "kinds": NORMAL}, ("orders-1", "payments-1")),
+        ({"numbers": []}, ()),
         ({"required": True, "found": ()}, ()),
     ],
 )

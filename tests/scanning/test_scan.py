@@ -92,6 +92,23 @@ def test_topics(directory: Path) -> None:
         native_log.scan(directory, exclude_topics=["order"])
 
 
+def test_partitions(directory: Path) -> None:
+    def scanned(partitions: Any) -> list[tuple[str, int]]:
+        ranges = native_log.scan(directory, partitions=partitions).ranges
+        return [(each.topic, each.partition) for each in ranges]
+
+    assert scanned(3) == [("orders", 3), ("other", 3)]
+    assert scanned([0, range(2, 4)]) == [(t, n) for t in ("orders", "other") for n in (0, 2, 3)]
+    assert scanned(range(9)) == scanned(None)
+    assert scanned([]) == []
+    with pytest.raises(
+        UnknownTopicOrPartitionError, match="expected a partition 4 of orders, other, found 0"
+    ):
+        scanned([0, 4])
+    with pytest.raises(TypeError, match="partitions: expected an int, found '0'"):
+        scanned(["0"])
+
+
 def test_memory_is_bounded(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow consumer stops the threads; one that waits for a part gets it."""
     monkeypatch.setattr("native_log.log.reading.log_scan.PART_BYTES", 5000)

@@ -10,26 +10,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from native_log.cli.completion import complete_directory
-from native_log.cli.options import (
-    COUNT,
-    OFFSET,
-    key_bytes,
-    key_encoding_option,
-    remote_options,
-    storage_option,
-    topics_options,
-    where_option,
-)
+from native_log.cli.options import COUNT, remote_options, settings_options, topics_options
 from native_log.cli.record_forms import form_options, rendering_of
+from native_log.cli.record_options import selection_options
 from native_log.cli.runner import DATA_ERROR
-from native_log.cli.times import TimeType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from native_log.arguments import IsolationLevel, Mode, Replicas
+    from native_log.arguments import HighWatermark, IsolationLevel, Mode, Replicas
     from native_log.log import LogScan
     from native_log.logdir.remote_storage import RemoteArguments
     from native_log.records.conditions import PatternField
@@ -50,28 +41,9 @@ if TYPE_CHECKING:
     help="Look for PATTERN only there (may be repeated). Default: everywhere.",
 )
 @topics_options("all topics except internal ones")
-@click.option("--key", "-k", "keys", multiple=True, help="Find records with this key (may be repeated).")
-@click.option(
-    "--key-prefix",
-    "prefixes",
-    multiple=True,
-    help="Find records with this prefix of the key (may be repeated).",
-)
-@key_encoding_option
-@where_option
-@click.option("--offset", type=OFFSET, metavar="N", help="Start at this offset.")
-@click.option("--end-offset", type=OFFSET, metavar="N", help="Stop before this offset.")
-@click.option("--from", "from_ms", type=TimeType(), help="Find records with this timestamp or a later one.")
-@click.option("--until", "until_ms", type=TimeType(), help="Find records with an earlier timestamp.")
+@selection_options
 @click.option("--count", "-c", "counts", is_flag=True, help="Print the number of records of each partition.")
-@click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total.")
 @form_options
-@click.option(
-    "--isolation-level",
-    type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
-    default="read_uncommitted",
-    show_default=True,
-)
 @click.option(
     "--mode",
     type=click.Choice(["failFast", "dropMalformed"], case_sensitive=False),
@@ -81,25 +53,10 @@ if TYPE_CHECKING:
     help="At damaged or missing data: stop with an error, or skip it with a warning.",
 )
 @click.option(
-    "--replicas",
-    type=click.Choice(["longest", "merge"], case_sensitive=False),
-    default="longest",
-    show_default=True,
-    help="If several PATHs contain the same partition: search the longest copy, or all copies merged.",
-)
-@click.option(
     "--threads", type=COUNT, metavar="N", help="How many threads search. Default: one for each core."
 )
-@storage_option
+@settings_options
 @remote_options
-@click.option(
-    "--output",
-    "-o",
-    type=click.File("wb", lazy=True),
-    default="-",
-    metavar="FILE",
-    help="Write to a file instead of stdout.",
-)
 def grep(
     arguments: tuple[str, ...],
     pattern: str | None,
@@ -108,20 +65,22 @@ def grep(
     fields: tuple[PatternField, ...],
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
-    keys: tuple[str, ...],
-    prefixes: tuple[str, ...],
-    key_encoding: str,
-    where: str | None,
+    replicas: Replicas,
+    partitions: list[range],
     offset: int | None,
     end_offset: int | None,
     from_ms: int | None,
     until_ms: int | None,
-    counts: bool,
+    keys: list[bytes],
+    key_prefixes: list[bytes],
+    where: str | None,
     limit: int | None,
     isolation_level: IsolationLevel,
+    counts: bool,
     mode: Mode,
-    replicas: Replicas,
     threads: int | None,
+    high_watermark: HighWatermark,
+    include_deleted: bool,
     storage_options: dict[str, str],
     remote: RemoteArguments,
     output: BinaryIO,
@@ -149,30 +108,33 @@ def grep(
     from native_log.scanning import search
 
     has_conditions = bool(
-        keys or prefixes or where is not None or from_ms is not None or until_ms is not None
+        keys or key_prefixes or where is not None or from_ms is not None or until_ms is not None
     )
     pattern, paths = _pattern_and_paths(pattern, arguments, has_conditions, has_remote=bool(remote))
-    is_terminal = output.name == "-" and sys.stdout.isatty()
-    rendering = rendering_of(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
+    rendering = rendering_of(**form, output=output, mode=mode)
     columns = list(rendering.columns if isinstance(rendering, Rendering) else rendering)
-    condition = RecordFilter.of(
-        from_ms,
-        until_ms,
-        [key_bytes(text, key_encoding) for text in keys],
-        [key_bytes(text, key_encoding) for text in prefixes],
-        where=where,
+    condition = RecordFilter.of(from_ms, until_ms, keys, key_prefixes, where=where)
+    log_dir = LogDir(
+        list(paths) or None,
+        include_deleted=include_deleted,
+        high_watermark=high_watermark,
+        replicas=replicas,
+        storage_options=storage_options,
+        **remote,
     )
-    log_dir = LogDir(list(paths) or None, replicas=replicas, storage_options=storage_options, **remote)
-    found = {} if pattern is None else _pattern(pattern, is_fixed, ignores_case)
+    if pattern is None and (fields or is_fixed or ignores_case):
+        raise click.UsageError("expected PATTERN with --in, --fixed-strings and --ignore-case, found none")
+    pattern_arguments = {} if pattern is None else _pattern(pattern, is_fixed, ignores_case)
     try:
         scan = search(
             log_dir,
             topics or None,
             ["topic", "partition"] if counts else columns,
-            **found,
+            **pattern_arguments,
             fields=fields or ("key", "value", "headers"),
             filter=condition.filter,
             exclude_topics=exclude_topics,
+            partitions=partitions or None,
             start=offset,
             end=end_offset,
             isolation_level=isolation_level,
@@ -190,12 +152,13 @@ def grep(
             rows += batch.num_rows
             yield batch
 
-    batches = counted(_batches(scan, show=output.name != "-" or not sys.stdout.isatty()))
+    found = _batches(scan, show=output.name != "-" or not sys.stdout.isatty())
+    batches = counted(limit_rows(found, limit))
     if counts:
         _print_counts(batches, output)
     else:
         schema = RECORD_SCHEMA.empty_table().select(columns).schema
-        write_batches(limit_rows(batches, limit), schema, rendering, output, flushes=True)
+        write_batches(batches, schema, rendering, output, flushes=True)
     if not rows:
         raise SystemExit(DATA_ERROR)
 
