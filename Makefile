@@ -17,7 +17,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format docs install kernel wheel cargo java bench fuzz miri clean
+.PHONY: help demo check test lint lint-python lint-kernel format docs install kernel wheel cargo java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,10 +34,14 @@ check: lint install ## lint, and the tests that need no Java: a few minutes
 test: install java ## the whole test suite, with Spark and real brokers
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
-lint: install ## ruff, mypy, rustfmt, clippy, cargo test
+lint: lint-python lint-kernel ## ruff, mypy, rustfmt, clippy, cargo test
+
+lint-python: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lint-kernel:
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml --check
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --profile checked --workspace --all-targets -- -D warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -29,6 +30,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("kafkalog")
+
+
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where it takes an eighth of the time to create and remove files."""
+MEMORY_BYTES = 8 << 30
+"""It is used if so much is free. The tests put up to 2 GB there; the rest is for brokers and Spark."""
+
+
+def pytest_configure() -> None:
+    """Put temporary directories into memory, unless TMPDIR or --basetemp says where to put them."""
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and _memory_is_usable():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _memory_is_usable() -> bool:
+    """Return whether MEMORY has room, and programs can be started there. A container may forbid that."""
+    (available_kb,) = re.findall(r"MemAvailable: +([0-9]+) kB", Path("/proc/meminfo").read_text())
+    free_bytes = min(shutil.disk_usage(MEMORY).free, int(available_kb) << 10)
+    return free_bytes >= MEMORY_BYTES and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 
 
 def pytest_report_header() -> str:

@@ -26,6 +26,8 @@ from .test_retain import NEWEST
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.sql import SparkSession
+
     from benchmarks.s3_server import S3Server
 
 pytestmark = pytest.mark.spark
@@ -187,7 +189,7 @@ def test_a_path_that_executors_do_not_see(driver: Driver) -> None:
         assert not staged_names(data)
 
 
-def test_a_stream_whose_driver_is_killed(driver: Driver, tmp_path: Path) -> None:
+def test_a_stream_whose_driver_is_killed(driver: Driver, spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     rows = [[f"k{batch}-{i}" for i in range(20)] for batch in range(4)]
     for batch, keys_of_batch in enumerate(rows):
@@ -206,8 +208,8 @@ def test_a_stream_whose_driver_is_killed(driver: Driver, tmp_path: Path) -> None
     try:
         other.begin(jobs.stream, tmp_path)
         other.kill_when(lambda: count_rows(logs) >= 40)
-        other.call(jobs.stream, tmp_path)
     finally:
         other.kill()
+    jobs.stream(spark, str(tmp_path))
     assert keys(logs) == sorted(chain(*rows))
     assert [name[:17] for name in staged_names(logs)] == [".kafkalog-stream-"]
