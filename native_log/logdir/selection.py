@@ -8,6 +8,7 @@ process only by name.
 | verify, diff, report, `kafkalog ls`, `transactions` | those that LogDir reads | |
 | `kafkalog cat`, LogDir.scan, follow, Spark | those that LogDir reads | INTERNAL_TOPICS, except in paths |
 | salvage | those that LogDir reads | |
+| restore | those that LogDir reads | BROKER_TOPICS |
 | recover, reindex | normal and -future | __cluster_metadata, which is rejected |
 | compact, retain | normal | BROKER_TOPICS |
 | erase | all that were given | BROKER_TOPICS |

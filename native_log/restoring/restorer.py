@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError
 from native_log.log import PartitionLog
@@ -93,7 +93,8 @@ def restore(
         threads: the number of partitions to copy at a time; None: one for each CPU, but at least 8 if the
             source is not on local disks, and up to 64 of small ones.
         on_progress: called with (steps done, total steps), from any thread.
-        log_dir: the keyword arguments of LogDir for the source.
+        log_dir: the keyword arguments of LogDir for the source. With `include_deleted`, partitions that have
+            only a `-delete` or `-stray` directory are restored, too.
 
     Returns:
         The report (RESTORE_SCHEMA).
@@ -115,7 +116,7 @@ def restore(
         selection = PartitionSelection.of(topics, exclude_topics, only_by_name=BROKER_TOPICS)
         if METADATA_TOPIC in (selection.topics or ()):
             raise InvalidTopicError(f"{METADATA_TOPIC} cannot be restored: the new cluster writes its own")
-        selected = select_partitions(logs, selection, kinds={PartitionKind.NORMAL}, required=True)
+        selected = select_partitions(logs, selection, required=True)
         opened = logs.open_logs(directory.key for directory in selected)
         ids = _topic_ids(destination, opened, are_local=logs.is_local)
         ranges = look_up_together(

@@ -76,6 +76,23 @@ def test_a_directory_of_all_formats(tmp_path: Path) -> None:
         assert native_log.verify(dest).num_rows == 0
 
 
+def test_deleted_topics(tmp_path: Path) -> None:
+    source, suffix = tmp_path / "source", "0" * 32
+    for name in (f"deleted-0.{suffix}-delete", f"stray-0.{suffix}-stray", "kept-0"):
+        write_copy(source, WHOLE).rename(source / name)
+    deleted = source / f"deleted-0.{suffix}-delete"
+    expected = as_rows(LogDir(source).partition("kept", 0).read(columns=COLUMNS))
+
+    def topics(source: Path, name: str, **options: Any) -> list[str]:
+        restored = native_log.restore(source, tmp_path / name, **options)["topic"].to_pylist()
+        assert all(restored_rows(tmp_path / name, topic, 0) == expected for topic in restored)
+        return sorted(restored)
+
+    assert topics(source, "kept") == ["kept"]
+    assert topics(source, "all", include_deleted=True) == ["deleted", "kept", "stray"]
+    assert topics(deleted, "one") == ["deleted"]
+
+
 def test_replicas_supply_what_is_damaged(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_copy(tmp_path / name, WHOLE, rolls=[30, 60])
