@@ -49,13 +49,16 @@ def scan(
         topics, columns, exclude_topics, partitions, start, end: see LogDir.scan.
         isolation_level, threads, key_partitions, options: see LogDir.scan.
 
-    Raises: as LogDir and LogDir.scan.
+    Raises: as LogDir and LogDir.scan; ValueError if arguments of LogDir are given with a LogDir.
     """
-    log_dir = paths
-    if not isinstance(log_dir, LogDir):
+    if not isinstance(paths, LogDir):
         log_dir = LogDir(
-            log_dir, replicas=replicas, high_watermark=high_watermark, storage_options=storage_options
+            paths, replicas=replicas, high_watermark=high_watermark, storage_options=storage_options
         )
+    elif (replicas, high_watermark, storage_options) == ("longest", "auto", None):
+        log_dir = paths
+    else:
+        raise ValueError("expected replicas, high_watermark or storage_options with paths, found a LogDir")
     return log_dir.scan(
         topics,
         columns,

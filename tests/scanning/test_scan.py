@@ -86,6 +86,8 @@ def test_topics(directory: Path) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         native_log.scan(directory, "nothing")
     assert native_log.scan(LogDir(directory), ["other"]).count_rows() == 40
+    with pytest.raises(ValueError, match="found a LogDir"):
+        native_log.scan(LogDir(directory), high_watermark="ignore")
     assert native_log.scan(directory, exclude_topics="orders").count_rows() == 40
     assert native_log.search(directory, regex="value 0 ", exclude_topics="orders").count_rows() == 1
     with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic order,"):
