@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from native_log.cli.completion import complete_partitions
-from native_log.cli.options import OFFSET, combine, key_bytes, key_encoding_option
+from native_log.cli.options import COUNT, OFFSET, combine, key_bytes, key_encoding_option
 from native_log.cli.times import TimeType
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ _OPTIONS = (
         help="Only records that meet a condition in SQL, such as \"timestamp >= '2026-11-01' AND "
         "key = 'k1'\".",
     ),
-    click.option("--limit", "-n", type=OFFSET, metavar="N", help="Stop after N records in total."),
+    click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total."),
     click.option(
         "--isolation-level",
         type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),

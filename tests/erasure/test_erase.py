@@ -24,6 +24,7 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
 from native_log.segment.writer import SegmentWriter
+from native_log.storage import Window
 from tests.builders.golden import GOLDEN
 from tests.contents import files
 from tests.killing import survives
@@ -79,6 +80,7 @@ def check_files(data: Path) -> None:
     for log in data.rglob("*.log"):
         assert scan(log.read_bytes(), check_crcs=True).batches.column("isValid").false_count == 0
     assert not list(data.rglob("*.deleted")) + list(data.rglob("*.cleaned")) + list(data.rglob("*.swap"))
+    assert native_log.verify(data).to_pylist() == []
 
 
 def contained(data: Path, needles: list[bytes]) -> set[bytes]:
@@ -120,6 +122,29 @@ def test_records_with_the_keys_are_dropped_and_all_others_stay(data: Path) -> No
     assert ends(data) == sizes
     check_files(data)
     assert native_log.erase(data, keys=keys, dry_run=True).num_rows == 0
+
+
+def test_a_segment_is_rewritten_in_parts(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, parts = some_keys(data), shutil.copytree(data, tmp_path / "parts")
+    native_log.erase(data, keys=keys)
+    monkeypatch.setattr("native_log.erasure.rewrite.Window", partial(Window, 1))  # a batch at a time
+    native_log.erase(parts, keys=keys)
+    assert files(parts) == files(data)
+
+
+def test_headers_of_empty_batches_are_kept(tmp_path: Path) -> None:
+    """They have the last sequence numbers of producers, and the offsets."""
+    data = copy("txn", tmp_path)
+
+    def headers() -> list[dict[str, Any]]:
+        columns = ["baseOffset", "lastOffset", "producerId", "producerEpoch", "baseSequence"]
+        batches = native_log.LogDir(data).partition("txn", 0).batches()
+        return pa.Table.from_batches(batches).select(columns).to_pylist()
+
+    before, keys = headers(), {row["key"] for row in rows(data).values()} - {None}
+    native_log.erase(data, keys=keys)
+    assert headers() == before
+    assert {row["key"] for row in rows(data).values()} <= {None}
 
 
 def test_tombstones_replace_the_records(data: Path) -> None:

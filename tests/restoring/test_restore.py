@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import native_log
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LostOffsetsError
+from native_log.checkpoints.meta_properties import read_meta_properties
 from native_log.cli.app import kafkalog
 from native_log.storage.writing import AppendFile
 from tests.builders.copies import batches, damage, rows_of, write_copy
@@ -74,6 +75,25 @@ def test_a_directory_of_all_formats(tmp_path: Path) -> None:
         native_log.restore(source.path.parent, dest, source.topic)
         assert restored_rows(dest, source.topic, source.partition) == source.rows()
         assert native_log.verify(dest).num_rows == 0
+
+
+def test_internal_topics_only_by_name(tmp_path: Path) -> None:
+    source = golden("kafka-4.1/whole-broker").path.parent
+
+    def topics(name: str, topics: Any = None) -> set[str]:
+        return set(native_log.restore(source, tmp_path / name, topics)["topic"].to_pylist())
+
+    assert topics("all") == {"events", "payments", "state", "trimmed"}
+    assert topics("one", "__consumer_offsets") == {"__consumer_offsets"}
+    with pytest.raises(native_log.InvalidTopicError, match="the new cluster writes its own"):
+        topics("metadata", "__cluster_metadata")
+    ours, theirs = (read_meta_properties(path) for path in (tmp_path / "all", source))
+    assert ours is not None and theirs is not None
+    assert (ours.version, ours.cluster_id, ours.node_id) == (
+        theirs.version,
+        theirs.cluster_id,
+        theirs.node_id,
+    )
 
 
 def test_deleted_topics(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 import pytest
 
 import native_log
-from native_log import CorruptRecordError, FilterError, LogDir, UnknownTopicOrPartitionError
+from native_log import CorruptRecordError, FilterError, KafkaLogError, LogDir, UnknownTopicOrPartitionError
 from native_log.filters import to_filter
 from native_log.log.reading import parallel
 from native_log.records import partition_of_key
+from tests.builders.copies import batches, damage, write_copy
+from tests.builders.golden import golden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +94,30 @@ def test_topics(directory: Path) -> None:
     assert native_log.search(directory, regex="value 0 ", exclude_topics="orders").count_rows() == 1
     with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic order,"):
         native_log.scan(directory, exclude_topics=["order"])
+
+
+def test_arguments_of_the_log_directory(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, damaged in zip(paths, (1, 2), strict=True):
+        copy = write_copy(path, batches(0, 4), high_watermark=6)
+        damage(copy, batches(0, 4)[damaged])
+
+    def offsets(**arguments: Any) -> list[int]:
+        scan = native_log.scan(paths, columns=["offset"], mode="dropMalformed", **arguments)
+        return [row["offset"] for row in scan.to_table().to_pylist()]
+
+    assert len(offsets()) == 9
+    assert offsets(replicas="merge") == list(range(12))
+    assert offsets(replicas="merge", high_watermark="checkpoint") == list(range(6))
+    with pytest.raises(KafkaLogError, match="found nonsense"):
+        native_log.scan("s3://bucket/logs", storage_options={"nonsense": "1"})
+
+
+def test_isolation_level() -> None:
+    transactions = golden("kafka-4.1/txn")
+    for level in ("read_uncommitted", "read_committed"):
+        scan = native_log.scan(transactions.path, columns=["offset"], isolation_level=level)
+        assert scan.count_rows() == len(transactions.rows(level))
 
 
 def test_partitions(directory: Path) -> None:
