@@ -181,12 +181,11 @@ def _rewrite_source(
     with segment.open_unchanged() as file:
         cursor = BatchCursor(file, 0, segment.size_bytes)
         while cursor.has_more:
-            at = 0 if output is None else output.size_bytes
-            result = _filter(cursor, verdicts, options, at)
+            result = _filter(cursor, verdicts, options)
             size_bytes = cursor.end - cursor.position
             if result is None:
                 view = cursor.view(window)
-                result = _rewrite_by_verdicts(view, cursor.position, verdicts, options, at)
+                result = _rewrite_by_verdicts(view, cursor.position, verdicts, options)
                 size_bytes = len(view)
             if output is not None:
                 output.append(result.data, result.batches)
@@ -200,14 +199,10 @@ def _rewrite_source(
     return stats
 
 
-def _filter(
-    cursor: BatchCursor, verdicts: GroupVerdicts | None, options: RewriteOptions, output_position: int
-) -> Rewritten | None:
+def _filter(cursor: BatchCursor, verdicts: GroupVerdicts | None, options: RewriteOptions) -> Rewritten | None:
     """Rewrite batches up to the first one that needs a verdict; None if the first one does."""
     judged = None if verdicts is None else verdicts.retained_last_offsets
-    rewrite_range = partial(
-        rewrite_file, options=options, judged=judged, max_bytes=_OUTPUT_BYTES, output_position=output_position
-    )
+    rewrite_range = partial(rewrite_file, options=options, judged=judged, max_bytes=_OUTPUT_BYTES)
     stop = cursor.stop(cursor.end - cursor.position)
     result = cursor.file.read_by(rewrite_range, cursor.position, stop)
     if result.position == cursor.position:
@@ -220,13 +215,12 @@ def _rewrite_by_verdicts(
     position: int,
     verdicts: GroupVerdicts | None,
     options: RewriteOptions,
-    output_position: int,
 ) -> Rewritten:
     """Rewrite the batches in `view` by their verdicts."""
     codes, scanned = None, None
     if verdicts is not None:
         codes, scanned = _decide(verdicts, view, position, options.max_batch_bytes)
-    result = rewrite(view, options, verdicts=codes, base_position=position, output_position=output_position)
+    result = rewrite(view, options, verdicts=codes, base_position=position)
     if scanned is not None and result.status == "limit":
         return replace(
             result, status=scanned.status, needed_bytes=scanned.needed_bytes, damage=scanned.damage

@@ -74,7 +74,6 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
                 options,
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
                 base_position=cursor.position,
-                output_position=output.size_bytes,
             )
             output.append(result.data, result.batches)
             reject_damage(cursor, cursor.advance(result, len(view)), log.max_batch_bytes)
