@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WHOLE_BROKER = GOLDEN / "kafka-4.1/whole-broker/data"
 DAMAGED = GOLDEN / "kafka-4.1/corrupt-bitflip-body/data"
+NOW_NS = 1_800_000_000 * 10**9
 DELETED = "0" * 32 + "-delete"
 DELETED_TOPIC = "gone-0.e881470a21df4f2f9303e764aa83e3bf-delete"
 END = ("--high-watermark", "checkpoint")
@@ -96,7 +97,7 @@ def printed(paths: dict[str, str], command: str, option: Sequence[str] = ()) -> 
 
 @pytest.mark.parametrize("command", EFFECTS, ids=lambda command: command.split()[0])
 def test_options_have_effects(paths: dict[str, str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("native_log.system.current_ms", lambda: 1_800_000_000_000)
+    monkeypatch.setattr("time.time_ns", lambda: NOW_NS)
     without = printed(paths, command)
     assert printed(paths, command) == without
     for option in EFFECTS[command]:
