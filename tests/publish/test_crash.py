@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CONFIG = {"segment.bytes": "1800", "index.interval.bytes": "300"}
 CHANGES = ("pwrite", "ftruncate", "rename", "replace", "unlink", "mkdir", "rmdir", "copy_file_range")
 TASKS = (
-    (("t", 0, 1000, 1100), ("t", 1, 1100, 1105), ("u", 0, 1000, 1005)),
+    (("t", 0, 1000, 1100), ("t", 1, 1100, 1105), ("u", 0, 1000, 1100), ("u", 1, 1100, 1105)),
     (("t", 0, 2000, 2005), ("u", 1, 2100, 2105)),
 )
 """What each task writes: (topic, partition, first record, end). 100 records need two segments."""
