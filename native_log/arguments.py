@@ -45,13 +45,15 @@ def topic_names(topics: str | Iterable[str], name: str = "topics") -> set[str]:
 
 def number_ranges(name: str, numbers: int | Iterable[int | range]) -> tuple[range, ...]:
     """Return numbers as ranges. A single number need not be in a list. Raises TypeError."""
-    if isinstance(numbers, range):
-        return (numbers,)
-    listed = numbers if isinstance(numbers, Iterable) else [numbers]
-    return tuple(
-        each if isinstance(each, range) else range(integer(name, each), integer(name, each) + 1)
-        for each in listed
-    )
+    listed = numbers if isinstance(numbers, Iterable) and not isinstance(numbers, range) else [numbers]
+    return tuple(_number_range(name, each) for each in listed)
+
+
+def _number_range(name: str, number: int | range) -> range:
+    if isinstance(number, range):
+        return number
+    first = integer(name, number)
+    return range(first, first + 1)
 
 
 def path_list(paths: PathLike | Iterable[PathLike]) -> list[PathLike]:

@@ -107,22 +107,22 @@ storage_option = click.option(
 )
 
 
-_LOG_DIR_OPTIONS = (
-    click.option(
-        "--high-watermark",
-        type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
-        default="auto",
-        show_default=True,
-        help="Where a log ends. checkpoint: at the checkpointed high watermark. ignore: after the last "
-        "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
-    ),
-    click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
-    storage_option,
+opening_options = combine(
+    (
+        click.option(
+            "--high-watermark",
+            type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
+            default="auto",
+            show_default=True,
+            help="Where a log ends. checkpoint: at the checkpointed high watermark. ignore: after the last "
+            "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
+        ),
+        click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
+        storage_option,
+    )
 )
-
-settings_options = combine(_LOG_DIR_OPTIONS)
 """Options of LogDir: `high_watermark`, `include_deleted`, `storage_options`."""
-log_dir_options = combine((paths_argument, settings_options))
+log_dir_options = combine((paths_argument, opening_options))
 """PATH... and these options."""
 
 
@@ -195,7 +195,7 @@ def tiered_log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     path_options = (
         click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=complete_directory),
-        settings_options,
+        opening_options,
     )
     return combine(path_options)(remote_options(with_paths))
 

@@ -86,9 +86,9 @@ _OPTIONS = (
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select records.
 
-    The command gets `partitions` as ranges, `keys` and `key_prefixes` as bytes, times in epoch ms, and
-    `replicas`, `offset`, `end_offset`, `where`, `limit` and `isolation_level` as they are. An end before its
-    start is a usage error.
+    The command gets `partitions` as ranges (None: all), `keys` and `key_prefixes` as bytes, times in epoch
+    ms, and `replicas`, `offset`, `end_offset`, `where`, `limit` and `isolation_level` as they are. An end
+    before its start is a usage error.
     """
 
     @wraps(command)
@@ -109,7 +109,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             found = f"{from_ms} and {until_ms} in epoch ms"
             raise click.UsageError(f"expected --from before --until, found {found}")
         return command(
-            partitions=[numbers for ranges in partitions for numbers in ranges],
+            partitions=[numbers for ranges in partitions for numbers in ranges] or None,
             offset=offset,
             end_offset=end_offset,
             from_ms=from_ms,

@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from native_log.arguments import HighWatermark, PathLike, Replicas, integer, number_ranges, text
+from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
 from native_log.checkpoints.names import PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
@@ -441,7 +441,7 @@ class LogDir(InternalTables):
             topics,
             exclude_topics,
             only_by_name=internal_topics(self.partitions(), self.paths),
-            numbers=None if partitions is None else number_ranges("partitions", partitions),
+            numbers=partitions,
         )
         selected = filter_partitions(
             self.partitions(), selection, ignored=self.ignored, paths=self.paths, required=True

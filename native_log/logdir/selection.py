@@ -20,7 +20,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from native_log.arguments import topic_names
+from native_log.arguments import number_ranges, topic_names
 from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
 from native_log.errors import UnknownTopicOrPartitionError
 from native_log.logdir.catalog import unknown_topic_message
@@ -60,14 +60,14 @@ class PartitionSelection:
         exclude_topics: str | Iterable[str] = (),
         *,
         only_by_name: Iterable[str] = (),
-        numbers: Iterable[range] | None = None,
+        numbers: int | Iterable[int | range] | None = None,
     ) -> Self:
         """Return a selection with checked arguments. A single topic may be a plain str. Raises TypeError."""
         return cls(
             None if topics is None else frozenset(topic_names(topics)),
             frozenset(topic_names(exclude_topics, "exclude_topics")),
             frozenset(only_by_name),
-            None if numbers is None else tuple(numbers),
+            None if numbers is None else number_ranges("partitions", numbers),
         )
 
     def includes_topic(self, topic: str) -> bool:

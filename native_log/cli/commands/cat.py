@@ -58,7 +58,7 @@ def cat(
     storage_options: dict[str, str],
     replicas: Replicas,
     remote: RemoteArguments,
-    partitions: list[range],
+    partitions: list[range] | None,
     offset: int | None,
     end_offset: int | None,
     from_ms: int | None,
@@ -129,7 +129,7 @@ def cat(
         topics or None,
         exclude_topics,
         only_by_name=internal_topics(log_dir.partitions(), log_dir.paths),
-        numbers=partitions or None,
+        numbers=partitions,
     )
     selected = select_partitions(log_dir, selection, required=True)
     query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from native_log.cli.completion import complete_directory
-from native_log.cli.options import COUNT, remote_options, settings_options, topics_options
+from native_log.cli.options import COUNT, opening_options, remote_options, topics_options
 from native_log.cli.record_forms import form_options, rendering_of
 from native_log.cli.record_options import selection_options
 from native_log.cli.runner import DATA_ERROR
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--threads", type=COUNT, metavar="N", help="How many threads search. Default: one for each core."
 )
-@settings_options
+@opening_options
 @remote_options
 def grep(
     arguments: tuple[str, ...],
@@ -66,7 +66,7 @@ def grep(
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     replicas: Replicas,
-    partitions: list[range],
+    partitions: list[range] | None,
     offset: int | None,
     end_offset: int | None,
     from_ms: int | None,
@@ -107,13 +107,10 @@ def grep(
     from native_log.records import RECORD_SCHEMA
     from native_log.scanning import search
 
-    has_conditions = bool(
-        keys or key_prefixes or where is not None or from_ms is not None or until_ms is not None
-    )
-    pattern, paths = _pattern_and_paths(pattern, arguments, has_conditions, has_remote=bool(remote))
+    condition = RecordFilter.of(from_ms, until_ms, keys, key_prefixes, where=where).filter
+    pattern, paths = _pattern_and_paths(pattern, arguments, condition is not None, has_remote=bool(remote))
     rendering = rendering_of(**form, output=output, mode=mode)
     columns = list(rendering.columns if isinstance(rendering, Rendering) else rendering)
-    condition = RecordFilter.of(from_ms, until_ms, keys, key_prefixes, where=where)
     log_dir = LogDir(
         list(paths) or None,
         include_deleted=include_deleted,
@@ -132,9 +129,9 @@ def grep(
             ["topic", "partition"] if counts else columns,
             **pattern_arguments,
             fields=fields or ("key", "value", "headers"),
-            filter=condition.filter,
+            filter=condition,
             exclude_topics=exclude_topics,
-            partitions=partitions or None,
+            partitions=partitions,
             start=offset,
             end=end_offset,
             isolation_level=isolation_level,
