@@ -280,7 +280,6 @@ def rewrite(
     *,
     verdicts: Buffer | None = None,
     base_position: int = 0,
-    output_position: int = 0,
 ) -> Rewritten: ...
 def rewrite_file(
     descriptor: int,
@@ -290,5 +289,4 @@ def rewrite_file(
     *,
     judged: Sequence[int] | None = None,
     max_bytes: int = ...,
-    output_position: int = 0,
 ) -> Rewritten: ...

@@ -10,8 +10,7 @@ A compaction round over one partition:
 1. Dirty part, from the first dirty offset on: `OffsetMap.put_batches` maps each key to its greatest offset,
    until the end or until the map is full.
 2. `OffsetMap.survivors` returns these offsets as a bitmap. `OffsetMap.mark` then reads the clean part and
-adds
-   the offsets of records whose keys are not in the map.
+   adds the offsets of records whose keys are not in the map.
 3. All parts: `rewrite` writes the batches without the records that do not survive.
 
 Distributed, steps 1 and 2 run over splits: `KeyBuckets` writes keys and offsets to packs, one for each bucket
@@ -163,8 +162,8 @@ class Rewritten:
     data: memoryview
     """The batches written."""
     batches: pa.RecordBatch
-    """BATCH_SCHEMA, one row for each batch written: the result of `scan(data, base_position=output_position)`
-    with `isValid` true. Index entries can be built from it."""
+    """BATCH_SCHEMA, one row for each batch written: the result of `scan(data)` with `isValid` true. Positions
+    are those in `data`."""
     status: str
     """"end", "partial", "zeros" or "damaged" as in Decoded; "limit": the verdicts are used up; for
     `rewrite_file`, see there."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import ModuleType
 
-API_VERSION = 27
+API_VERSION = 28
 NAME = "native_log._kernel"
 
 

@@ -54,11 +54,10 @@ def test_large_and_small_batches(impl, survivors: range | set[int]) -> None:
     assert actual == expected
     # From a batch on, and only up to a part of one: it is dropped by its header, or missed.
     position, end = len(large(0)), len(data) - 5
-    part = rewritten(impl, data, survivors, position, end, output_position=7)
+    part = rewritten(impl, data, survivors, position, end)
     again = impl.rewrite(
         data[position:end],
         base_position=position,
-        output_position=7,
         survivors=impl.Survivors(survivors),
         survivors_end=1 << 40,
         **HOW,

@@ -188,16 +188,13 @@ pub fn merge_packs(py: Python<'_>, buckets: &Bound<'_, PyAny>) -> PyResult<Survi
 }
 
 #[pyfunction]
-#[pyo3(name = "rewrite", signature = (
-    buffer, options, *, verdicts = None, base_position = 0, output_position = 0
-))]
+#[pyo3(name = "rewrite", signature = (buffer, options, *, verdicts = None, base_position = 0))]
 pub fn rewrite_batches<'py>(
     py: Python<'py>,
     buffer: PyBuffer<u8>,
     options: RewriteOptions<'py>,
     verdicts: Option<PyBuffer<u8>>,
     base_position: i64,
-    output_position: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes = bytes_of(&buffer)?;
     let verdicts = verdicts.as_ref().map(bytes_of).transpose()?;
@@ -205,7 +202,7 @@ pub fn rewrite_batches<'py>(
     let mut data = recycled();
     let ((stopped, stats), batches) = py.detach(|| {
         let result = rewrite::rewrite(bytes, &options, &mut data);
-        let batches = written(&data, output_position);
+        let batches = written(&data, 0);
         (result, batches)
     });
     rewritten(py, Bytes::new(data), batches.map_err(arrow_error)?, stopped, stats)
@@ -213,9 +210,8 @@ pub fn rewrite_batches<'py>(
 
 #[pyfunction]
 #[pyo3(name = "rewrite_file", signature = (
-    descriptor, position, end, options, *, judged = None, max_bytes = DEFAULT_MAX_BATCH_BYTES, output_position = 0
+    descriptor, position, end, options, *, judged = None, max_bytes = DEFAULT_MAX_BATCH_BYTES
 ))]
-#[expect(clippy::too_many_arguments, reason = "what changes from call to call")]
 pub fn rewrite_file_batches<'py>(
     py: Python<'py>,
     descriptor: i32,
@@ -224,7 +220,6 @@ pub fn rewrite_file_batches<'py>(
     options: RewriteOptions<'py>,
     judged: Option<Vec<i64>>,
     max_bytes: usize,
-    output_position: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let file = borrowed(descriptor)?;
     let judged = judged.as_deref();
@@ -232,7 +227,7 @@ pub fn rewrite_file_batches<'py>(
     let mut data = recycled();
     let (result, batches) = py.detach(|| {
         let result = rewrite::rewrite_file(&file, end, &options, &mut data);
-        let batches = written(&data, output_position);
+        let batches = written(&data, 0);
         (result, batches)
     });
     let (stopped, stats) = result.map_err(io_error)?;

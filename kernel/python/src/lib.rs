@@ -40,7 +40,7 @@ use crate::results::{checked, decoded, divided, scanned};
 use crate::skipper::DamageSkipper;
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 27;
+const API_VERSION: u32 = 28;
 
 #[pymodule]
 mod _kernel {

@@ -30,7 +30,6 @@ def rewrite(
     *,
     verdicts: Buffer | None = None,
     base_position: int = 0,
-    output_position: int = 0,
 ) -> Rewritten:
     """Write the batches of `buffer` without the records that do not survive, like a broker's cleaner.
 
@@ -49,7 +48,6 @@ def rewrite(
         verdicts: one byte (Verdict) for each batch, in their order. The call ends with "limit" when they are
             used up. None: FILTER for all batches.
         base_position: position of the buffer's first byte in the file.
-        output_position: position of the first byte written in the new file, for `Rewritten.batches`.
 
     Raises:
         TypeError: survivors of the other implementation.
@@ -58,7 +56,6 @@ def rewrite(
         memoryview(buffer).cast("B"),
         base_position,
         None if verdicts is None else memoryview(verdicts).cast("B"),
-        output_position,
         lambda header, output_bytes: False,
         Rules.of(options),
     )
@@ -72,7 +69,6 @@ def rewrite_file(
     *,
     judged: Sequence[int] | None = None,
     max_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    output_position: int = 0,
 ) -> Rewritten:
     """Rewrite a file's bytes from `position` (inclusive) to `end` (exclusive), like `rewrite`.
 
@@ -86,7 +82,6 @@ def rewrite_file(
         judged: the last offsets, ascending, of the batches that need a verdict. The call ends before such a
             batch, and before each transactional batch and each control batch. None: filter all batches.
         max_bytes: the call ends before the next batch once the output has this many bytes.
-        output_position: as for `rewrite`.
 
     Raises:
         EOFError: the file ends before `end`, and the missing bytes are needed.
@@ -105,14 +100,13 @@ def rewrite_file(
         )
         return output_bytes >= max_bytes or is_judged
 
-    return _rewrite(memoryview(data), position, None, output_position, stops_before, Rules.of(options))
+    return _rewrite(memoryview(data), position, None, stops_before, Rules.of(options))
 
 
 def _rewrite(
     data: memoryview,
     base_position: int,
     verdicts: memoryview | None,
-    output_position: int,
     stops_before: Callable[[BatchHeader, int], bool],
     rules: Rules,
 ) -> Rewritten:
@@ -130,7 +124,7 @@ def _rewrite(
         except Stop as stop:
             return Rewritten(
                 memoryview(bytes(output)),
-                valid_rows(output, output_position),
+                _valid_rows(output),
                 stop.status,
                 base_position + index,
                 next_offset,
@@ -145,8 +139,8 @@ def _rewrite(
         number += 1
 
 
-def valid_rows(output: bytearray, output_position: int) -> pa.RecordBatch:
+def _valid_rows(output: bytearray) -> pa.RecordBatch:
     """Return the rows of the batches written (BATCH_SCHEMA), with `isValid` true."""
-    batches = scan(output, base_position=output_position).batches
+    batches = scan(output).batches
     valid = pa.array([True] * batches.num_rows, pa.bool_())
     return batches.set_column(BATCH_SCHEMA.get_field_index("isValid"), BATCH_SCHEMA.field("isValid"), valid)
