@@ -83,6 +83,17 @@ _OPTIONS = (
 )
 
 
+def check_range(
+    offset: int | None, end_offset: int | None, from_ms: int | None, until_ms: int | None
+) -> None:
+    """Raise a usage error if an end is before its start."""
+    if offset is not None and end_offset is not None and offset > end_offset:
+        raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
+    if from_ms is not None and until_ms is not None and from_ms > until_ms:
+        found = f"{from_ms} and {until_ms} in epoch ms"
+        raise click.UsageError(f"expected --from before --until, found {found}")
+
+
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select records.
 
@@ -103,11 +114,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         key_encoding: str,
         **arguments: Any,
     ) -> Any:
-        if offset is not None and end_offset is not None and offset > end_offset:
-            raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
-        if from_ms is not None and until_ms is not None and from_ms > until_ms:
-            found = f"{from_ms} and {until_ms} in epoch ms"
-            raise click.UsageError(f"expected --from before --until, found {found}")
+        check_range(offset, end_offset, from_ms, until_ms)
         return command(
             partitions=[numbers for ranges in partitions for numbers in ranges] or None,
             offset=offset,

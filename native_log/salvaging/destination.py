@@ -33,7 +33,7 @@ def check_destination(dest: Path, log_dirs: Sequence[Path], size_bytes: int) -> 
 
     Raises:
         FileExistsError: the path exists and is not an empty directory.
-        ValueError: the path lies in a log directory to copy, or contains it.
+        ValueError: the path lies in a log directory to copy.
         OSError: there is too little free space, or the path is a mount point.
     """
     if dest.exists() and (not dest.is_dir() or any(dest.iterdir())):
@@ -46,7 +46,7 @@ def check_destination(dest: Path, log_dirs: Sequence[Path], size_bytes: int) -> 
         raise OSError(errno.EBUSY, message, str(dest))
     for log_dir in log_dirs:
         real = log_dir.resolve()
-        if dest == real or real in dest.parents or dest in real.parents:
+        if real in dest.parents:
             raise ValueError(
                 f"dest: expected a path outside of the log directory {log_dir}, found {dest}; "
                 "the source must not be changed"

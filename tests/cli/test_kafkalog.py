@@ -515,6 +515,13 @@ class TestErrors:
             (["cat"], 2, "Missing argument 'PATH...'"),
             (["cat", EVENTS_0, "--offset", 10, "--end-offset", 5], 2, "--offset up to --end-offset"),
             (["cat", EVENTS_0, "--from", 10, "--until", 5], 2, "--from before --until"),
+            (
+                ["restore", "-n", WHOLE_BROKER, "new", "--offset", 10, "--end-offset", 5],
+                2,
+                "up to --end-offset",
+            ),
+            (["restore", "-n", WHOLE_BROKER, "new", "--from", 10, "--until", 5], 2, "--from before --until"),
+            (["restore", "-n", WHOLE_BROKER, "new", "--from", 2**61], 2, "a time from year 1 to 9999"),
             (["cat", EVENTS_0, "--offset", 99999], 2, "up to 195 (exclusive): --offset 99999 is after them"),
             (["cat", WHOLE_BROKER / "trimmed-0", "--end-offset", 74], 2, "--end-offset 74 is before them"),
             (["cat", EVENTS_0, "--from", "9223372036854775808"], 2, "of 64 bits"),

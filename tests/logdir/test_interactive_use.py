@@ -98,6 +98,11 @@ def test_times(log: PartitionLog) -> None:
             ValueError,
             r'expected offsets as \{\("orders", 0\): 5\}.*found \'plain-none\'',
         ),
+        (
+            lambda: native_log.delete_records(DATA, {("plain-none",): 5}, dry_run=True),  # type: ignore[dict-item]
+            ValueError,
+            r"found \('plain-none',\)",
+        ),
     ],
 )
 def test_invalid_arguments(slip: Callable[[], object], error: type[Exception], says: str) -> None:

@@ -119,8 +119,10 @@ def test_delete_records_rejects_offsets_above_the_high_watermark(tmp_path: Path)
         native_log.delete_records(data, {("delete-records", 1): 5, key: log.high_watermark + 1})
     assert files(data) == before
 
-    planned = native_log.delete_records(data, {key: -1}, dry_run=True)
-    assert planned["status"].to_pylist() == ["would be deleted"]
+    for end in (-1, log.high_watermark):
+        planned = native_log.delete_records(data, {key: end}, dry_run=True)
+        assert planned["status"].to_pylist() == ["would be deleted"]
+        assert planned["logStartOffset"].to_pylist() == [log.high_watermark]
     assert files(data) == before
 
     assert native_log.delete_records(data, {key: -1})["status"].to_pylist() == ["deleted"]

@@ -221,6 +221,25 @@ def test_a_file_that_is_truncated_meanwhile_is_read_up_to_its_new_end(
     assert batches(tmp_path / "copy/t-0") == [data for content in segments.values() for data in content]
 
 
+@pytest.mark.parametrize("base_offset", [100, 200])
+def test_a_broker_explains_only_damage_at_the_end_of_the_log(
+    base_offset: int, source: Path, segments: dict[int, list[bytes]], tmp_path: Path
+) -> None:
+    (source / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    is_last = base_offset == max(segments)
+    damaged = list(segments[base_offset])
+    number = 0 if is_last else len(damaged) - 1
+    damaged[number] = damaged[number][:-1] + bytes([damaged[number][-1] ^ 1])
+    (source / "t-0" / log_name(base_offset)).write_bytes(b"".join(damaged))
+
+    def salvage() -> None:
+        report = native_log.salvage(source, tmp_path / "copy")
+        assert findings(report)[0][:2] == ("lost", "crc")
+
+    with LogDirLock(source):
+        assert survives(salvage, 10_000)
+
+
 def test_a_source_in_use_is_read_without_its_lock(
     source: Path, segments: dict[int, list[bytes]], tmp_path: Path
 ) -> None:

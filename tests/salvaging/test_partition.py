@@ -149,6 +149,20 @@ def test_an_index_without_a_log_shows_a_missing_segment(tmp_path: Path) -> None:
     ]
 
 
+def test_an_index_without_a_log_at_the_end(tmp_path: Path) -> None:
+    assert bounds(account(tmp_path, Gaps.COMPACTED, [60]))[-1] == ("lost", "missing-segment", 60, 69)
+
+
+def test_damage_between_batches_with_consecutive_offsets(tmp_path: Path) -> None:
+    account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, {}, 0)
+    copy(account, (0, 4))
+    account.lose(DamagedRange("x", 100, 200, None, 5, "bad", "crc"), None)
+    copy(account, (5, 9))
+    account.finish(10, 10, "evidence")
+    assert bounds(account) == [("lost", "crc", None, None)]
+    assert account.findings[0].reason == "bad. No offset is missing"
+
+
 def test_message_sets_without_a_base_offset_are_no_gap(tmp_path: Path) -> None:
     account = OffsetAccount(tmp_path, Gaps.UNEXPLAINED, {}, 0)
     copy(account, (None, 4), (5, 5), (None, 9))
@@ -199,6 +213,23 @@ def test_an_unfinished_write_is_left_out(tmp_path: Path) -> None:
     report = native_log.salvage(tmp_path / "source", tmp_path / "copy")
     assert findings(report)[0] == ("skipped", "uncommitted", 3, None)
     assert batches(tmp_path / "copy/t-0") == [batch(0)]
+
+
+def test_an_unfinished_write_that_rolled_the_log_is_left_out(tmp_path: Path) -> None:
+    directory = write_log(tmp_path / "source/t-0", {0: [batch(0), batch(3)], 6: [batch(6)], 9: [batch(9)]})
+    backup = PartitionBackup.of(directory, 0, (len(batch(0)), 0, 0), (3, 12))
+    WriteIntent("job", (backup,), {}).write(tmp_path / "source")
+    (directory / f"{9:020d}.snapshot").write_bytes(b"")
+    report = native_log.salvage(tmp_path / "source", tmp_path / "copy")
+    assert findings(report) == [("skipped", "uncommitted", 3, None), ("warning", "topic-id", None, None)]
+    assert batches(tmp_path / "copy/t-0") == [batch(0)]
+
+
+def test_a_log_that_starts_at_its_start_offset_has_all_its_records(tmp_path: Path) -> None:
+    source = write_log(tmp_path / "source/t-0", {5: [batch(5)]}).parent
+    (source / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    report = native_log.salvage(source, tmp_path / "copy")
+    assert findings(report) == [("warning", "topic-id", None, None)]
 
 
 def test_a_topic_id_of_another_partition_or_a_given_one(tmp_path: Path) -> None:

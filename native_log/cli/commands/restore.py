@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from native_log.cli import changes
 from native_log.cli.options import OFFSET, tiered_log_dir_options, topics_options
+from native_log.cli.record_options import check_range
 from native_log.cli.times import TimeType
 from native_log.sizes import format_count
+from native_log.times import EPOCH, MILLISECOND
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
     from native_log.logdir.remote_storage import RemoteArguments
@@ -61,6 +64,7 @@ def restore(
         raise click.UsageError("expected SRC and DEST, or --remote and DEST")
     if (offset is not None and from_ms is not None) or (end_offset is not None and until_ms is not None):
         raise click.UsageError("expected an offset or a time as a limit, found both")
+    check_range(offset, end_offset, from_ms, until_ms)
     from native_log.cli.progress import report_progress
     from native_log.restoring import restore as run
 
@@ -87,7 +91,10 @@ def restore(
 
 
 def _time(epoch_ms: int) -> datetime:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    try:
+        return EPOCH + epoch_ms * MILLISECOND
+    except OverflowError:
+        raise click.UsageError(f"expected a time from year 1 to 9999, found {epoch_ms} in epoch ms") from None
 
 
 def _show(table: pa.Table, dry_run: bool) -> None:
