@@ -33,8 +33,10 @@ def batch_line(batch: dict[str, Any]) -> str:
 
 
 def record_line(parts: Iterable[str]) -> str:
-    """Join the parts of a record's line."""
+    """Join the parts of a record's line. A payload alone has no bar before it, as in kafka-dump-log."""
     text = " ".join(parts)
+    if text.startswith("payload: "):
+        return f" {text}"
     return f"| {text}" if text else ""
 
 

@@ -111,14 +111,22 @@ def test_lines(impl) -> None:
 
 
 def test_options(impl) -> None:
-    data = v2([Rec(b"k", b"v"), Rec(None, None)], attributes=LOG_APPEND_TIME, max_timestamp=7)
+    records = [Rec(b"k", b"v"), Rec(None, None), Rec(None, b"v"), Rec(b"k", None)]
+    data = v2(records, attributes=LOG_APPEND_TIME, max_timestamp=7)
     both = lines(impl.format_batches(data))
     assert lines(impl.format_batches(data, records=False)) == both[:1]
     assert lines(impl.format_batches(data, contents=False))[1:] == [
         "| offset: 0 LogAppendTime: 7 keySize: 1 valueSize: 1 sequence: -1 headerKeys: []",
         "| offset: 1 LogAppendTime: 7 keySize: -1 valueSize: -1 sequence: -1 headerKeys: []",
+        "| offset: 2 LogAppendTime: 7 keySize: -1 valueSize: 1 sequence: -1 headerKeys: []",
+        "| offset: 3 LogAppendTime: 7 keySize: 1 valueSize: -1 sequence: -1 headerKeys: []",
     ]
-    assert lines(impl.format_batches(data, record_metadata=False))[1:] == ["| key: k payload: v", ""]
+    assert lines(impl.format_batches(data, record_metadata=False))[1:] == [
+        "| key: k payload: v",
+        "",
+        " payload: v",
+        "| key: k",
+    ]
 
 
 @pytest.mark.parametrize("following", [message(1, 3), marker(3, 7), v2([], 3, attributes=CONTROL)])

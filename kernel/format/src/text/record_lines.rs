@@ -89,7 +89,10 @@ impl<'a> RecordLines<'a> {
         // SAFETY: there is room for the fixed parts, the numbers, the key and the value. The names of headers are
         // appended to the vector between two writers.
         unsafe {
-            writer.put(b"|");
+            // kafka-dump-log prints no bar before a payload alone.
+            if record_metadata || key.is_some() {
+                writer.put(b"|");
+            }
             if record_metadata {
                 writer.put(b" offset: ");
                 writer.number(record.offset);
