@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from native_log.log import LogRange
     from native_log.log.slices import SegmentSlice
 
+_MOST_FILE_BYTES = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class CopiedLog:
@@ -144,16 +146,24 @@ class _LogFiles:
             self._base_offset, self.next_offset, self.segments = kept[-1], bases[-1], len(kept)
 
     def append(self, data: memoryview, batches: pa.RecordBatch, source: SegmentSlice) -> None:
-        """Append batches of a slice. They begin a new file where they begin one in the source."""
+        """Append batches of a slice. They begin a new file where they begin one in the source.
+
+        Slices of several copies can follow each other in one file. They begin another one where an index
+        entry could not hold their offsets or positions.
+        """
         last = int64s(batches, "lastOffset")[-1]
         first = batches.column("baseOffset")[0].as_py()
         base = source.segment.base_offset
         if self._file is None and source.start_position > 0:
             # The header of a compressed wrapper (magic 0 and 1) has only the offset of its last record.
             base = max(base, source.next_offset) if first is None else first
-        is_new = self._file is None or base >= max(self.next_offset, self._base_offset + 1)
-        if is_new or last - self._base_offset > MAX_RELATIVE_OFFSET:
-            self.begin(base if is_new else self.next_offset)
+        if self._file is None or base >= max(self.next_offset, self._base_offset + 1):
+            self.begin(base)
+        elif (
+            last - self._base_offset > MAX_RELATIVE_OFFSET
+            or self._file.size_bytes + len(data) > _MOST_FILE_BYTES
+        ):
+            self.begin(self.next_offset)
         assert self._file is not None
         self._file.append(data)
         self.size_bytes += len(data)

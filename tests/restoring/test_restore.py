@@ -15,10 +15,13 @@ import native_log
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LostOffsetsError
 from native_log.checkpoints.meta_properties import read_meta_properties
 from native_log.cli.app import kafkalog
+from native_log.restoring import copying
 from native_log.storage.writing import AppendFile
-from tests.builders.copies import batches, damage, rows_of, write_copy
+from tests.builders.batches import batch
+from tests.builders.copies import RECORDS, batches, damage, rows_of, write_copy
 from tests.builders.golden import golden
 from tests.builders.golden_tiered import DANGLING, READABLE, TieredPartition, tiered
+from tests.builders.logs import write_log
 from tests.builders.tiered_cluster import TrackedCluster
 from tests.contents import COLUMNS, as_rows, files, offsets
 
@@ -122,6 +125,35 @@ def test_replicas_supply_what_is_damaged(tmp_path: Path) -> None:
     assert offsets(LogDir(tmp_path / "r").partition("t", 0).read(columns=["offset"])) == [
         o for o, _ in rows_of(WHOLE)
     ]
+    assert native_log.verify(tmp_path / "r").num_rows == 0
+
+
+def test_slices_of_several_copies_fill_files_of_limited_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [tmp_path / "a", tmp_path / "b"]
+    for source in sources:
+        write_copy(source, WHOLE)
+    for number in (4, 25):
+        damage(sources[0] / "t-0", WHOLE[number])
+    size = len(WHOLE[0].data)
+    monkeypatch.setattr(copying, "_MOST_FILE_BYTES", 20 * size)
+    native_log.restore(sources, tmp_path / "r", replicas="merge")
+    segments = LogDir(tmp_path / "r").partition("t", 0).segments
+    assert [segment.base_offset // RECORDS for segment in segments] == [0, 5, 25]
+    assert [segment.size_bytes // size for segment in segments] == [5, 20, 15]
+    assert native_log.verify(tmp_path / "r").num_rows == 0
+
+
+def test_slices_of_several_copies_fill_files_of_limited_offsets(tmp_path: Path) -> None:
+    far = 2**31 - 1
+    write_log(tmp_path / "a" / "t-0", {0: [batch(0)]})
+    write_log(tmp_path / "b" / "t-0", {2: [batch(far)]})
+    (tmp_path / "b" / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {far + 3}\n")
+    native_log.restore([tmp_path / "a", tmp_path / "b"], tmp_path / "r", replicas="merge")
+    log = LogDir(tmp_path / "r").partition("t", 0)
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
+    assert offsets(log.read(columns=["offset"])) == [0, 1, 2, far, far + 1, far + 2]
     assert native_log.verify(tmp_path / "r").num_rows == 0
 
 
