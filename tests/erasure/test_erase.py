@@ -345,6 +345,12 @@ def test_unknown_files_are_reported(tmp_path: Path) -> None:
     (data / "orders.bak").touch()
     (data / ".kafkalog-stream-x").write_text("{}")
     assert native_log.erase(data, keys=["no such key"], dry_run=True).num_rows == 0
+    nothing = native_log.erase(data, keys=["no such key"], exclude_topics="plain-none", dry_run=True)
+    assert nothing.num_rows == 0
+    shutil.copytree(data / "plain-none-0", data / "nested" / "other-0")
+    nested = native_log.erase([data, data / "nested"], keys=["no such key"], dry_run=True)
+    assert nested.num_rows == 0  # it is searched, too
+    shutil.rmtree(data / "nested")
 
     (data / "loop").symlink_to("loop")
     others = [data / "cut-off", data / "backup.tar", data / "plain-none-0" / "0.log.bak"]
@@ -365,7 +371,8 @@ def test_a_truncated_topic_name_is_recognized(tmp_path: Path) -> None:
     with native_log.LogDir.create(tmp_path) as logs:
         logs.create_topic(topic)
     stray = tmp_path / deleted_name(topic, 0, MARK)
-    shutil.copytree(tmp_path / f"{topic}-0", stray)
+    for path in (stray, tmp_path / deleted_name("u" * 249, 0, MARK), tmp_path / deleted_name("t", 0, MARK)):
+        shutil.copytree(tmp_path / f"{topic}-0", path)
     (row,) = native_log.erase(tmp_path, topic, keys=["k"], dry_run=True).to_pylist()
     assert (row["status"], row["segment"]) == ("copy", str(stray))
 
@@ -374,6 +381,7 @@ def test_a_truncated_topic_name_is_recognized(tmp_path: Path) -> None:
 def test_tiered_storage_is_reported(sign: str, tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     (data / sign).mkdir()
+    (data / sign / "00000000000000000000.index").touch()
     (row,) = native_log.erase(data, "plain-none", keys=["no such key"], dry_run=True).to_pylist()
     assert (row["status"], row["segment"]) == ("copy", str(data))
     assert "tiered storage" in row["reason"]
@@ -417,6 +425,19 @@ def test_a_log_without_its_first_segments_is_reported(tmp_path: Path) -> None:
 
     assert (row["status"], row["segment"]) == ("copy", str(partition))
     assert "tiered storage" in row["reason"]
+    start = int(min(partition.glob("*.log")).stem)
+    write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("plain-none", 0): start})
+    assert native_log.erase(data, keys=["no such key"], dry_run=True).num_rows == 0
+
+
+def test_the_files_of_a_removed_segment_do_not_hide_missing_ones(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    partition = data / "plain-none-0"
+    first = min(partition.glob("*.log"))
+    first.rename(f"{first}.deleted")  # its indexes stay
+    write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("plain-none", 0): 0})
+    report = native_log.erase(data, keys=["no such key"], dry_run=True).to_pylist()
+    assert [row["segment"] for row in report if row["status"] == "copy"] == [str(partition)]
 
 
 @pytest.mark.parametrize("byte", [-3, 6], ids=["record", "base-offset"])
