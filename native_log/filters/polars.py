@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.filters.record_filter import ROWS, RecordFilter
+from native_log.filters.values import is_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,36 +67,42 @@ def _conjuncts(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node]
 
 
-def _condition(node: Mapping[str, Any]) -> pc.Expression:
-    """Return a condition. Raises one of _UNKNOWN if it has no translation."""
+def _condition(node: Mapping[str, Any], *, negated: bool = False) -> pc.Expression:
+    """Return a condition, or its negation. Raises one of _UNKNOWN if it has no translation.
+
+    Negations move inwards, because IsIn is null for a null in Polars and false in Arrow.
+    """
     (kind, content), *_ = node.items()
-    if kind == "BinaryExpr":
-        name = content["op"]
-        if name in ("And", "LogicalAnd", "Or", "LogicalOr"):
-            left, right = _condition(content["left"]), _condition(content["right"])
-            return left & right if name.endswith("And") else left | right
-        if name in _COMPARISONS:
-            left, right = content["left"], content["right"]
-            if "Column" not in left:
-                left, right, name = right, left, _SWAPPED.get(name, name)
-            return _COMPARISONS[name](pc.field(left["Column"]), _literal(right, left["Column"]))
+    if kind == "BinaryExpr" and content["op"] in ("And", "LogicalAnd", "Or", "LogicalOr"):
+        left, right = (_condition(content[side], negated=negated) for side in ("left", "right"))
+        return left & right if content["op"].endswith("And") != negated else left | right
+    if kind == "Function":
+        (family, name), *_ = content["function"].items()
+        if (family, name) == ("Boolean", "Not"):
+            return _condition(content["input"][0], negated=not negated)
+        if family == "Boolean" and isinstance(name, dict) and name.get("IsIn") == {"nulls_equal": False}:
+            return _is_in(*content["input"], negated=negated)
+        condition = _function(family, name, content["input"])
+    elif kind == "BinaryExpr":
+        condition = _comparison(content["op"], content["left"], content["right"])
     elif kind == "Column" and _type_of(content) == pa.bool_():
-        return pc.field(content)
-    elif kind == "Function":
-        return _function(content["function"], content["input"])
-    raise _UnknownError(kind)
+        condition = pc.field(content)
+    else:
+        raise _UnknownError(kind)
+    return ~condition if negated else condition
 
 
-def _function(function: Mapping[str, Any], arguments: list[Mapping[str, Any]]) -> pc.Expression:
-    (family, name), *_ = function.items()
+def _comparison(name: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> pc.Expression:
+    if "Column" not in left:
+        left, right, name = right, left, _SWAPPED.get(name, name)
+    return _COMPARISONS[name](pc.field(left["Column"]), _literal(right, left["Column"]))
+
+
+def _function(family: str, name: Any, arguments: list[Mapping[str, Any]]) -> pc.Expression:
     if family == "Boolean":
-        if name == "Not":
-            return ~_condition(arguments[0])
         if name in ("IsNull", "IsNotNull"):
             field = pc.field(arguments[0]["Column"])
             return field.is_null() if name == "IsNull" else field.is_valid()
-        if isinstance(name, dict) and name.get("IsIn") == {"nulls_equal": False}:
-            return _is_in(*arguments)
         if isinstance(name, dict) and "IsBetween" in name:
             return _is_between(name["IsBetween"]["closed"], *arguments)
     if (family, name) in (("BinaryExpr", "StartsWith"), ("StringExpr", "StartsWith")):
@@ -113,18 +120,15 @@ def _is_between(
     return above & (field <= most if closed in ("Both", "Right") else field < most)
 
 
-def _is_in(column: Mapping[str, Any], values: Mapping[str, Any]) -> pc.Expression:
+def _is_in(column: Mapping[str, Any], values: Mapping[str, Any], *, negated: bool) -> pc.Expression:
     """Return whether a column has one of some values, which Polars sends as an Arrow stream of one list."""
-    kind = _type_of(column["Column"])
+    field = ROWS.field(column["Column"])
     with pa.ipc.open_stream(bytes(values["Literal"]["Scalar"]["List"])) as stream:
         found = stream.read_all().column(0).combine_chunks()
     while pa.types.is_list(found.type) or pa.types.is_large_list(found.type):
         found = found.flatten()
-    known = found.cast(kind).drop_null()  # Polars has views
-    if not len(known):
-        return pc.scalar(False)
-    field = pc.field(column["Column"])
-    return reduce(operator.or_, (field.isin(known[at : at + 50]) for at in range(0, len(known), 50)))
+    condition = is_in(field, list(found.cast(field.type).drop_null()))  # Polars has views
+    return pc.field(field.name).is_valid() & ~condition if negated else condition
 
 
 def _literal(node: Mapping[str, Any], column: str) -> pa.Scalar:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -191,9 +192,12 @@ class TestPolars:
     @given(table=tables, data=st.data())
     @settings(max_examples=examples(100), deadline=None, derandomize=True)
     def test_translated_predicates(self, table: pa.RecordBatch, data: st.DataObject) -> None:
+        self.check(data.draw(self.predicates()), table)
+
+    def check(self, predicate: Any, table: pa.RecordBatch) -> None:
+        """Check that the translation selects the rows of the predicate, and no others if it is complete."""
         from native_log.filters.polars import translate_predicate
 
-        predicate = data.draw(self.predicates())
         frame = self.pl.from_arrow(pa.Table.from_batches([table]))
         expected = frame.filter(predicate).to_arrow().cast(table.schema).to_pylist()
         translated = translate_predicate(predicate)
@@ -211,16 +215,29 @@ class TestPolars:
             number.map(lambda n: col("offset") % 2 == n % 2),
             st.lists(number, max_size=3).map(lambda ns: col("partition").is_in(ns)),
             st.sampled_from([b"", b"a", b"b"]).map(lambda key: col("key") == key),
-            st.lists(st.sampled_from([b"", b"a", None]), max_size=3).map(
-                lambda keys: col("key").is_in(self.pl.Series(keys, dtype=self.pl.Binary))
+            st.builds(
+                lambda keys, nulls_equal: col("key").is_in(keys, nulls_equal=nulls_equal),
+                st.lists(st.sampled_from([b"", b"a", None]), max_size=3),
+                st.booleans(),
             ),
             st.just(col("key").is_null()),
             st.just(col("value").is_not_null()),
             st.just(col("isTransactional")),
             st.just(col("key").bin.starts_with(b"a")),
             st.just(col("topic") == "a"),
-            number.map(lambda n: col("timestamp") >= START + timedelta(minutes=n)),
-            number.map(lambda n: col("offset").is_between(n, n + 2, closed="left")),
+            st.builds(
+                lambda n, unit: (
+                    col("timestamp")
+                    >= self.pl.lit(START + timedelta(minutes=n), dtype=self.pl.Datetime(unit, "UTC"))
+                ),
+                number,
+                st.sampled_from(["ms", "us", "ns"]),
+            ),
+            st.builds(
+                lambda n, closed: col("offset").is_between(n, n + 2, closed=closed),
+                number,
+                st.sampled_from(["both", "left", "right", "none"]),
+            ),
         )
         return st.recursive(
             leaves,
@@ -231,6 +248,15 @@ class TestPolars:
             ),
             max_leaves=4,
         )
+
+    @pytest.mark.parametrize("nulls_equal", [False, True])
+    @pytest.mark.parametrize("keys", [[], [b"a"], [b"a", None]])
+    def test_nulls_and_negations(self, keys: list[bytes | None], nulls_equal: bool) -> None:
+        table = pa.RecordBatch.from_pylist([{"key": key} for key in (b"a", b"b", None)], schema=ROWS)
+        key, has_offset = self.pl.col("key"), self.pl.col("offset") >= 0
+        is_in = key.is_in(keys, nulls_equal=nulls_equal)
+        for predicate in (is_in, ~is_in, ~(is_in & key.is_not_null()), ~(is_in | has_offset), ~~is_in):
+            self.check(predicate, table)
 
     def test_what_cannot_be_expressed(self) -> None:
         with pytest.raises(FilterError, match="scan_polars"):
