@@ -33,10 +33,17 @@ class Satisfiability:
     def __init__(self, expression: pc.Expression, schema: pa.Schema) -> None:
         self._expression = expression
         self._schema = schema
-        self.of([pc.scalar(True)])
+        self._of([pc.scalar(True)])
 
     def of(self, known: Sequence[pc.Expression]) -> list[bool]:
         """Return for each condition whether the filter can select rows that meet it."""
+        try:
+            return self._of(known)
+        except pa.ArrowInvalid:
+            # The filter compares a column of integers with a float, which cannot hold an integer in `known`.
+            return [True] * len(known)
+
+    def _of(self, known: Sequence[pc.Expression]) -> list[bool]:
         import pyarrow.dataset as ds  # takes a while
         from pyarrow.fs import LocalFileSystem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,8 +35,69 @@ def test_rows_that_sql_selects(table: pa.RecordBatch, condition: Condition) -> N
 @given(table=tables, condition=conditions)
 @many
 def test_selected_rows_meet_what_follows(table: pa.RecordBatch, condition: Condition) -> None:
-    """And if the filter is exact, all rows that meet it are selected."""
     filter = pickle.loads(pickle.dumps(parse_filter(condition.sql)))
+    check_what_follows(filter, table, [condition.of(row) is True for row in table.to_pylist()])
+
+
+def arrow_expressions() -> st.SearchStrategy[pc.Expression]:
+    """Return expressions as users of Arrow write them."""
+    field = pc.field
+    number = st.one_of(st.integers(-1, 7), st.sampled_from([-0.5, 2.0, 3.5]))
+    compare = st.sampled_from([operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
+    keys = st.sampled_from([None, b"", b"a", b"b"])
+    leaves = st.one_of(
+        st.builds(
+            lambda by, column, n: by(field(column), n),
+            compare,
+            st.sampled_from(["offset", "partition", "producerId"]),
+            number,
+        ),
+        st.builds(lambda by, n: by(field("offset") + 1, n), compare, number),
+        st.builds(
+            lambda by, minutes: by(field("timestamp"), pa.scalar(START + timedelta(minutes=minutes))),
+            compare,
+            st.integers(-1, 5),
+        ),
+        st.builds(lambda by, key: by(field("key"), pa.scalar(key, pa.binary())), compare, keys),
+        st.builds(
+            lambda values, skip: pc.is_in(
+                field("key"), value_set=pa.array(values, pa.binary()), skip_nulls=skip
+            ),
+            st.lists(keys, max_size=3),
+            st.booleans(),
+        ),
+        st.lists(st.integers(-1, 7), max_size=3).map(
+            lambda ns: field("offset").isin(pa.array(ns, pa.int64()))
+        ),
+        st.sampled_from([field("key").is_null(), field("value").is_valid(), field("isTransactional")]),
+        st.just(pc.binary_length(field("key")) > 0),
+        st.just(field("topic") == "a"),
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
+            st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
+            st.tuples(inner, inner).map(lambda pair: pc.xor(*pair)),
+            inner.map(operator.inv),
+            inner.map(lambda expression: expression.is_null()),
+        ),
+        max_leaves=4,
+    )
+
+
+@given(table=tables, expression=arrow_expressions())
+@many
+def test_rows_that_an_expression_of_arrow_selects(table: pa.RecordBatch, expression: pc.Expression) -> None:
+    rows = pa.Table.from_batches([table.append_column("number", pa.array(range(len(table))))])
+    numbers = set(rows.filter(expression)["number"].to_pylist())
+    filter = RecordFilter(expression)
+    assert filter.apply(table).num_rows == len(numbers)
+    check_what_follows(filter, table, [number in numbers for number in range(len(table))])
+
+
+def check_what_follows(filter: RecordFilter, table: pa.RecordBatch, selected: list[bool]) -> None:
+    """Check that selected rows meet what follows from the filter, and if it is exact, that no others do."""
     wanted, (first, last) = filter.conditions, filter.offsets
 
     def follows(row: dict) -> bool:
@@ -51,7 +113,6 @@ def test_selected_rows_meet_what_follows(table: pa.RecordBatch, condition: Condi
             and filter.selects([(row["topic"], row["partition"])]) == [True]
         )
 
-    selected = [condition.of(row) is True for row in table.to_pylist()]
     following = [follows(row) for row in table.to_pylist()]
     assert all(b for a, b in zip(selected, following, strict=True) if a)
     if filter.is_exact:
