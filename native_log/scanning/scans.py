@@ -112,7 +112,14 @@ def scan_polars(
 def _frames(
     whole: LogScan, names: Sequence[str] | None, predicate: pl.Expr | None, most_rows: int | None
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows that a query of Polars reads."""
+    """Yield the rows that a query of Polars reads.
+
+    Args:
+        whole: the records.
+        names: the columns; None: all.
+        predicate: a condition; None: there is none.
+        most_rows: how many records are read (None: all). Polars counts them before it applies the predicate.
+    """
     import polars as pl
 
     scan = whole
@@ -121,18 +128,19 @@ def _frames(
         from native_log.filters.polars import translate_predicate
 
         needed = [name for name in predicate.meta.root_names() if name not in columns]
-        scan = whole.select([*columns, *needed], translate_predicate(predicate).filter)
+        filter = translate_predicate(predicate).filter if most_rows is None else None
+        scan = whole.select([*columns, *needed], filter)
     elif names is not None:
         scan = whole.select(columns)
     left = most_rows
     for batch in scan.batches():
         frame = pl.from_arrow(batch)
         assert isinstance(frame, pl.DataFrame)
-        if predicate is not None:
-            frame = frame.filter(predicate).select(columns)
         if left is not None:
             frame = frame.head(left)
             left -= frame.height
+        if predicate is not None:
+            frame = frame.filter(predicate).select(columns)
         yield frame
         if left is not None and left <= 0:
             return

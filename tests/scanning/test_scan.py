@@ -296,6 +296,13 @@ class TestPolars:
             .collect()
             .equals(everything.select("offset", "topic").head(3))
         )
+        for query in (
+            lambda rows: rows.filter(col("offset") >= 20).head(300),
+            lambda rows: rows.head(300).filter(col("offset") >= 290),
+            lambda rows: rows.head(300).filter(col("key") == b"k17").select("offset"),
+            lambda rows: rows.slice(250, 50).filter(col("partition") == 0),
+        ):
+            assert query(frame).collect().equals(query(everything))
         counts = frame.group_by("partition").len().sort("partition").collect()["len"]
         assert counts.sum() == RECORDS
 
