@@ -350,6 +350,8 @@ class TestDatasets:
         assert sum(batch.num_rows for batch in dataset.to_batches(["key"])) == expected.num_rows
         with pytest.raises(NotImplementedError):
             dataset.sort_by("offset")
+        with pytest.raises(NotImplementedError, match="names of columns"):
+            dataset.to_table({"offset": pc.field("offset") * 2})
         polars = pytest.importorskip("polars")
         found = polars.scan_pyarrow_dataset(dataset).filter(polars.col("offset") < 3).collect()
         assert found.height == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -58,7 +59,14 @@ class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
     ) -> LogScanner:
-        """Return the rows for which `filter` is true, with these columns."""
+        """Return the rows for which `filter` is true, with these columns.
+
+        Raises NotImplementedError for columns that are computed by expressions.
+        """
+        if isinstance(columns, Mapping):
+            raise NotImplementedError(
+                "expected the names of columns, found expressions; compute them from rows"
+            )
         return LogScanner(self._selected(columns, filter))
 
     def to_batches(self, columns: Sequence[str] | None = None, filter: Any = None, **_: object) -> Any:
