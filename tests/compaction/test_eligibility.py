@@ -8,7 +8,12 @@ import pyarrow as pa
 import pytest
 
 import native_log
-from native_log.compaction.eligibility import CleanableRange, SegmentSizes, cleanable_range
+from native_log.compaction.eligibility import (
+    CleanableRange,
+    SegmentSizes,
+    cleanable_range,
+    group_segments,
+)
 from native_log.compaction.rounds import find_cleanable_range
 from native_log.config import LogConfig
 from tests.builders.batches import T0, batch
@@ -59,6 +64,7 @@ def test_a_log_without_segments_is_skipped(tmp_path: Path, policy: str) -> None:
         ({"checkpoint": 10}, 10, 30, (100, 200)),
         ({"checkpoint": 15}, 15, 30, (200, 200)),  # the segment that contains it counts in both
         ({"checkpoint": 30}, 30, 30, (300, 0)),
+        ({"checkpoint": 40}, 40, 30, (400, 0)),
         ({"checkpoint": 41}, 0, 30, (0, 300)),  # after the end of the log
         ({"checkpoint": 5, "log_start_offset": 12}, 12, 30, (200, 200)),  # before the start of the log
         ({"last_stable_offset": 25}, 0, 20, (0, 200)),
@@ -101,6 +107,30 @@ def test_the_dirty_ratio_must_be_exceeded() -> None:
     assert result.is_candidate(LogConfig(min_cleanable_dirty_ratio=0.33))
     assert not result.is_candidate(LogConfig(min_cleanable_dirty_ratio=100 / 300))
     assert not cleanable(checkpoint=30).is_candidate(LogConfig(min_cleanable_dirty_ratio=0))
+
+
+FAR = 2**31
+
+
+@pytest.mark.parametrize(
+    ("segments", "end_offset", "groups"),
+    [
+        ([(0, 50), (10, 50), (20, 1)], 30, [(0, 2), (2, 3)]),  # segment.bytes may be reached
+        ([(0, 50), (10, 51)], 20, [(0, 1), (1, 2)]),
+        ([(0, 200), (10, 1)], 20, [(0, 1), (1, 2)]),
+        ([(0, 1, 8, 0), (10, 1, 8, 0), (20, 1, 8, 0)], 30, [(0, 2), (2, 3)]),  # and segment.index.bytes
+        ([(0, 1, 0, 8), (10, 1, 0, 8), (20, 1, 0, 8)], 30, [(0, 2), (2, 3)]),
+        ([(0, 1), (10, 1)], FAR, [(0, 2)]),  # offsets as far as an index entry can hold
+        ([(0, 1), (10, 1)], FAR + 1, [(0, 1), (1, 2)]),
+        ([(0, 1), (10, 0)], FAR + 1, [(0, 2)]),  # an empty segment has none
+        ([(0, 1), (10, 1), (20, 1)], 20, [(0, 2)]),
+    ],
+)
+def test_groups_of_segments(
+    segments: list[tuple[int, ...]], end_offset: int, groups: list[tuple[int, int]]
+) -> None:
+    config = LogConfig(segment_bytes=100, segment_index_bytes=16)
+    assert group_segments([SegmentSizes(*sizes) for sizes in segments], end_offset, config) == groups
 
 
 @pytest.fixture
