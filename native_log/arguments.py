@@ -29,6 +29,21 @@ def optional_integer(name: str, value: SupportsIndex | None) -> int | None:
     return None if value is None else integer(name, value)
 
 
+def thread_count(threads: SupportsIndex | None) -> int | None:
+    """Return a number of threads; None: the default. Raises TypeError; ValueError for a number below 1."""
+    count = optional_integer("threads", threads)
+    if count is not None and count < 1:
+        raise ValueError(f"threads: expected 1 or more, found {count}")
+    return count
+
+
+def check_partition_keys(name: str, keys: Iterable[object]) -> None:
+    """Check the keys of a mapping from partitions. Raises ValueError for one that is not (topic, number)."""
+    for key in keys:
+        if not (isinstance(key, tuple) and len(key) == 2):
+            raise ValueError(f'expected {name} as {{("orders", 0): 5}}, by (topic, partition), found {key!r}')
+
+
 def text(name: str, value: str) -> str:
     """Return `value`. Raises TypeError if it is not a str."""
     if not isinstance(value, str):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from native_log.arguments import integer
+from native_log.arguments import check_partition_keys, integer
 from native_log.times import to_time_ms
 
 if TYPE_CHECKING:
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 
 def check_position(name: str, position: Position) -> Position:
-    """Return the position. Raises TypeError if it is neither an offset nor a time.
+    """Return the position.
 
     Args:
         name: the name of the argument, for errors.
         position: the position.
+
+    Raises:
+        TypeError: it is neither an offset nor a time.
+        ValueError: a key of the mapping is not a pair (topic, partition).
     """
     if isinstance(position, Mapping):
+        check_partition_keys(name, position)
         return {key: _checked(name, each) for key, each in position.items()}
     return None if position is None else _checked(name, position)
 

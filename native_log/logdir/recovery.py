@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import path_list, topic_names
+from native_log.arguments import path_list, thread_count, topic_names
 from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import (
@@ -94,7 +94,7 @@ def recover(
         from_start,
         None if save_to is None else Path(save_to).absolute(),
         config or {},
-        threads,
+        thread_count(threads) or available_cores(),
         on_partition,
     )
     is_complete = topics is None and not topic_names(exclude_topics)
@@ -175,7 +175,7 @@ class _Options:
     from_start: bool
     save_to: Path | None
     config: Mapping[str, object]
-    threads: int | None
+    threads: int
     on_partition: Callable[[PartitionRecovery], None]
 
     def recover_all(
@@ -185,7 +185,7 @@ class _Options:
         done = []
         known = KnownTopics.read(saved)
         configs = [known.valid_settings(partition, self.config) for partition in partitions]
-        with worker_threads(self.threads or available_cores(), "log-recovery") as pool:
+        with worker_threads(self.threads, "log-recovery") as pool:
             recover_one = partial(self._recover, saved=saved, dry_run=dry_run)
             for result in pool.map(recover_one, partitions, configs):
                 self.on_partition(result)

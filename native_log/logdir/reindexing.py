@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import path_list
+from native_log.arguments import path_list, thread_count
 from native_log.checkpoints.write_session import WriteSession
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, LogNeedsRecoveryError, error_message
@@ -105,6 +105,7 @@ def reindex(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     locations = [local_path(location) for location in path_list(path)]
+    threads = thread_count(threads) or available_cores()
     LogConfig.parse(config or {})  # check it before any lock is taken
     done = []
     with ExitStack() as locks:
@@ -115,7 +116,7 @@ def reindex(
         partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         known = KnownTopics.read(dict.fromkeys(discovery.log_dir for discovery in discoveries))
         configs = [known.valid_settings(partition, config or {}) for partition in partitions]
-        with worker_threads(threads or available_cores(), "log-reindexing") as pool:
+        with worker_threads(threads, "log-reindexing") as pool:
             for result in pool.map(partial(_reindex, dry_run=dry_run), partitions, configs):
                 on_partition(result)
                 done.append(result)

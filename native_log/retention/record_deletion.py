@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import integer
+from native_log.arguments import check_partition_keys, integer
 from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     update_partition_checkpoints,
@@ -69,11 +69,7 @@ def delete_records(
         LogDirInUseError: a broker or another writer is using the directory.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
-    for key in offsets:
-        if not (isinstance(key, tuple) and len(key) == 2):
-            raise ValueError(
-                f'expected offsets as {{("orders", 0): 5}}, by (topic, partition), found {key!r}'
-            )
+    check_partition_keys("offsets", offsets)
     requested = {key: integer(f"offset of {key}", offset) for key, offset in offsets.items()}
     check_changeable(topic for topic, _ in requested)
     rows: list[tuple[object, ...]] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from native_log.arguments import text
 from native_log.filters import FilterError, RecordFilter, to_filter
 from native_log.filters.values import keys_filter
 from native_log.records import Conditions, Pattern, RecordConditions
 from native_log.scanning.scans import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from native_log.arguments import PathLike
     from native_log.filters.forms import FilterLike
@@ -52,23 +54,22 @@ def search(
         filter: a further condition: see LogRange.read.
 
     Raises:
-        FilterError: an expression is invalid, or no condition is given. Other errors are those of
-            native_log.scan.
+        FilterError: an expression is invalid, no condition is given, or `fields` has none or unknown ones.
+        TypeError: a condition has a wrong type. Other errors are those of native_log.scan.
     """
     places = tuple(fields)
-    for place in places:
-        if place not in FIELDS:
-            raise FilterError(f"fields: expected some of {', '.join(FIELDS)}, found {place!r}")
+    if not places or not set(places) <= set(FIELDS):
+        raise FilterError(f"fields: expected some of {', '.join(FIELDS)}, found {fields!r}")
     patterns = []
     if contains is not None:
-        patterns.append(Pattern("contains", _bytes(contains), places))
+        patterns.append(Pattern("contains", _bytes("contains", contains), places))
     if regex is not None:
-        patterns.append(Pattern("regex", regex.encode(), places))
+        patterns.append(Pattern("regex", text("regex", regex).encode(), places))
     try:
         Conditions(RecordConditions(patterns=tuple(patterns)))
     except ValueError as error:
         raise FilterError(str(error)) from None
-    selected = keys_filter(_several(key), _several(key_prefix))
+    selected = keys_filter(_several("key", key), _several("key_prefix", key_prefix))
     conditions = [each for each in (selected, to_filter(filter)) if each is not None]
     found = RecordFilter(None, patterns=patterns)
     for condition in conditions:
@@ -78,13 +79,15 @@ def search(
     return scan(paths, topics, columns, filter=found, **arguments)
 
 
-def _several(values: bytes | str | Iterable[bytes | str] | None) -> list[bytes]:
+def _several(name: str, values: bytes | str | Iterable[bytes | str] | None) -> list[bytes]:
     """Return keys as a list; a single one need not be in one."""
     if values is None:
         return []
-    listed = [values] if isinstance(values, bytes | str) else values
-    return [_bytes(value) for value in listed]
+    listed = values if isinstance(values, Iterable) and not isinstance(values, bytes | str) else [values]
+    return [_bytes(name, value) for value in listed]
 
 
-def _bytes(text: bytes | str) -> bytes:
-    return text.encode() if isinstance(text, str) else text
+def _bytes(name: str, value: bytes | str) -> bytes:
+    if not isinstance(value, bytes | str):
+        raise TypeError(f"{name}: expected bytes or a str, found {value!r}")
+    return value.encode() if isinstance(value, str) else value

@@ -110,6 +110,24 @@ def test_invalid_arguments(slip: Callable[[], object], error: type[Exception], s
         slip()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        native_log.verify,
+        native_log.recover,
+        native_log.reindex,
+        lambda path, **threads: native_log.salvage(path, path.parent / "copy", **threads),
+        lambda path, **threads: native_log.restore(path, path.parent / "copy", **threads),
+    ],
+)
+def test_numbers_of_threads(function: Callable[..., object], golden_copy: Any) -> None:
+    path = golden_copy("kafka-4.1/plain-none")
+    for threads, error in ((0, ValueError), (-1, ValueError), ("2", TypeError), (True, TypeError)):
+        with pytest.raises(error, match="threads: expected"):
+            function(path, threads=threads)
+    function(path, threads=np.int64(1))
+
+
 def partition() -> PartitionLog:
     return LogDir(DATA).partition("plain-none", 0)
 

@@ -226,6 +226,9 @@ def test_invalid_arguments(directory: Path) -> None:
         ({"columns": ["nokey"]}, ValueError, "nokey"),
         ({"filter": "nokey = 1"}, FilterError, "nokey"),
         ({"threads": 0}, ValueError, "threads"),
+        ({"key_partitions": 0}, ValueError, "key_partitions"),
+        ({"key_partitions": {"orders": "4"}}, TypeError, "key_partitions"),
+        ({"start": {"orders": 5}}, ValueError, "by .topic, partition., found 'orders'"),
         ({"start": "yesterday"}, TypeError, "start"),
         ({"mode": "lenient"}, ValueError, "mode"),
         ({"fitler": "partition = 1"}, TypeError, "fitler"),
@@ -378,9 +381,13 @@ class TestSearch:
             ({}, "found none"),
             ({"regex": "("}, "regular expression"),
             ({"contains": "x", "fields": ["body"]}, "fields"),
+            ({"contains": "x", "fields": []}, "fields"),
         ]:
             with pytest.raises(FilterError, match=message):
                 native_log.search(directory, **conditions)
+        for name, expected in (("key", "bytes"), ("contains", "bytes"), ("regex", "a str")):
+            with pytest.raises(TypeError, match=f"{name}: expected {expected}"):
+                native_log.search(directory, **{name: 5})
 
 
 def test_times_wherever_a_time_is_taken(directory: Path) -> None:
