@@ -30,6 +30,11 @@ class BrokerRound:
         return self.before.parent.name
 
     @property
+    def kafka(self) -> str:
+        """The version of the broker, such as kafka-4.1."""
+        return self.before.parents[1].name
+
+    @property
     def config(self) -> dict[str, str]:
         expected = json.loads((self.after / "expected.json").read_text())
         return {**expected["topics"][self.topic]["config"], **ALWAYS}
@@ -53,8 +58,7 @@ def broker_rounds() -> list[BrokerRound]:
 
 
 def round_id(broker_round: BrokerRound) -> str:
-    before = broker_round.before
-    return f"{before.parents[1].name}-{broker_round.topic}-{before.name[:6]}"
+    return f"{broker_round.kafka}-{broker_round.topic}-{broker_round.before.name[:6]}"
 
 
 def batches(path: Path) -> list[dict[str, Any]]:

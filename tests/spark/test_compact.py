@@ -53,7 +53,7 @@ def log_dir(to: Path, number: str, only: tuple[str, ...] = ()) -> Path:
     to.mkdir()
     first_dirty = {}
     for case in broker_rounds():
-        if number in case.before.name and "4.1" in str(case.before) and (not only or case.topic in only):
+        if number in case.before.name and case.kafka == "kafka-4.1" and (not only or case.topic in only):
             data = case.before / "data"
             shutil.copytree(data / f"{case.topic}-0", to / f"{case.topic}-0", copy_function=shutil.copy2)
             saved = read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT).get((case.topic, 0))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from native_log.compaction.rounds import Round
 
-NEWEST = [case for case in broker_rounds() if "4.1" in str(case.before)]
+NEWEST = [case for case in broker_rounds() if case.kafka == "kafka-4.1"]
 ENOUGH_BYTES = 1 << 20
 CONFIG = {**ALWAYS, "segment.bytes": "40000"}
 
