@@ -17,6 +17,7 @@ from native_log.config import LogConfig
 from native_log.effective_config import SETTINGS_TYPE, settings_value
 from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionLog
+from native_log.log.changing_files import retry_changed
 from native_log.log.largest_timestamp import largest_timestamp_ms
 from native_log.log.sources.directory import DirectorySource
 from native_log.logdir.discovery import join_names
@@ -148,6 +149,8 @@ def plan_partition(
 
     If a rule needs a segment's age, its time index is read. Batch headers are read only of segments that
     would be deleted by age. If the partition cannot be read, return a plan with `error`; nothing is raised.
+    If a broker replaces or removes a segment meanwhile, the log is read again. If it has removed the
+    partition, the plan has no segments.
 
     Args:
         checkpoints: the partition's entries as LogDir.checkpoints returns them, with `live` set: nothing
@@ -156,8 +159,10 @@ def plan_partition(
     folder = folder_of(directory)
     try:
         source = DirectorySource(folder.path, topic, partition, checkpoints, storage=folder.storage)
-        return _plan_log(PartitionLog(source.open()), policy, now_ms)
+        return retry_changed(lambda: _plan_log(PartitionLog(source.open()), policy, now_ms))
     except (KafkaLogError, OSError) as error:
+        if folder.was_removed():
+            return RetentionPlan(folder.path, topic, partition)
         return failed_plan(folder.path, topic, partition, error)
 
 

@@ -23,6 +23,7 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.log import PartitionLog
 from native_log.log.largest_timestamp import largest_timestamp_ms
+from native_log.retention import plan
 from tests.builders.batches import batch
 from tests.builders.golden import GOLDEN
 from tests.builders.logs import write_log
@@ -248,6 +249,28 @@ def test_a_partition_that_cannot_be_read_fails_alone(tmp_path: Path) -> None:
     assert str(first) in failed["reason"]
     assert {path.name: path.stat().st_size for path in first.parent.iterdir()} == lengths
     assert any(row["decision"] == "deleted" for row in rows if row["partition"] == 1)
+
+
+def test_a_dry_run_while_a_broker_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It deletes the first segment of one partition, and the other partition."""
+    for name in ("t-0", "t-1"):
+        write_log(tmp_path / name, {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    plan_log = plan._plan_log
+
+    def delete(log: PartitionLog, *arguments: Any) -> plan.RetentionPlan:
+        for path in log.path.glob(f"{0:020d}.*" if log.partition == 0 else "*"):
+            path.unlink()
+        if log.partition == 1 and log.path.exists():
+            log.path.rmdir()
+        return plan_log(log, *arguments)
+
+    monkeypatch.setattr(plan, "_plan_log", delete)
+    config = {"cleanup.policy": "delete", "retention.ms": 1}
+    rows = native_log.retain(tmp_path, "t", config, dry_run=True).to_pylist()
+    assert [(row["partition"], row["baseOffset"], row["decision"]) for row in rows] == [
+        (0, 3, "would be deleted"),
+        (0, 6, "would be deleted"),
+    ]
 
 
 @pytest.mark.parametrize(
