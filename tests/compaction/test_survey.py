@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import native_log
+from native_log import CorruptRecordError
 from native_log.compaction import rewrite
 from native_log.compaction.rounds import find_cleanable_range, plan_round
 from native_log.compaction.survey import Survey, survey_log
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
+from tests.builders.batches import ABORT, TRANSACTIONAL, Rec, marker, v2
 from tests.builders.compaction_rounds import ALWAYS, broker_rounds, round_id
+from tests.builders.logs import write_log
 from tests.contents import files
 
 if TYPE_CHECKING:
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
 
     from tests.builders.compaction_rounds import BrokerRound
 
-TRANSACTIONAL = [case for case in broker_rounds() if case.topic == "compact-txn"]
+WITH_TRANSACTIONS = [case for case in broker_rounds() if case.topic == "compact-txn"]
 
 
-@pytest.mark.parametrize("case", TRANSACTIONAL, ids=round_id)
+@pytest.mark.parametrize("case", WITH_TRANSACTIONS, ids=round_id)
 @pytest.mark.parametrize("parts", [2, 3, 100])
 def test_surveys_of_parts_join_to_the_survey_of_the_log(case: BrokerRound, parts: int) -> None:
     log = PartitionLog.open(case.before / "data" / f"{case.topic}-0")
@@ -48,10 +51,27 @@ def test_surveys_of_parts_join_to_the_survey_of_the_log(case: BrokerRound, parts
 
 def test_the_fixtures_have_transactions_and_producers() -> None:
     surveys = [
-        survey_log(PartitionLog.open(case.before / "data" / f"{case.topic}-0")) for case in TRANSACTIONAL
+        survey_log(PartitionLog.open(case.before / "data" / f"{case.topic}-0")) for case in WITH_TRANSACTIONS
     ]
     assert any(survey.transactions() for survey in surveys)
     assert any(survey.producers.by_id for survey in surveys)
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_damage_in_aborted_batches_is_noticed(damaged: int, tmp_path: Path) -> None:
+    """They are dropped without being read, but their headers decide what else is dropped."""
+    content = [
+        v2([Rec(b"k")], offset, attributes=TRANSACTIONAL, producer_id=7, base_sequence=offset)
+        for offset in (0, 1)
+    ]
+    content[damaged] = content[damaged][:-1] + b"!"
+    path = write_log(tmp_path / "t-0", {0: [*content, marker(2, 7, ABORT)], 3: [v2([Rec(b"k")], 3)]})
+    with pytest.raises(CorruptRecordError, match=f"offset {damaged}"):
+        survey_log(PartitionLog.open(path))
+    (row,) = native_log.compact(tmp_path, "t", ALWAYS).to_pylist()
+    assert row["status"] == "failed"
+    assert f"offset {damaged}" in row["reason"]
+    assert [file.name for file in sorted(path.glob("*.log"))] == [f"{0:020d}.log", f"{3:020d}.log"]
 
 
 @pytest.mark.parametrize("case", broker_rounds(), ids=round_id)
