@@ -58,7 +58,7 @@ INNER_LAYERS = {
     "logdir": (
         *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         "options",
-        *("directory_state", "cluster_metadata", "known_topics", "create"),
+        *("directory_state", "moved_partitions", "cluster_metadata", "known_topics", "create"),
         *("catalog", "selection", "position", "scan", "listing_ahead", "live_directory", "internal_tables"),
         *("broker_checks", "live_logdir", "followed_logdir", "partition_logs", "logdir"),
         "selected_partitions",
@@ -105,6 +105,7 @@ READING = (
     *("log/*.py", "log/producers/*.py", "log/reading/*.py", "log/sources/*.py", "log/replicas/*.py"),
     *("log/tiers/*.py", "log/tiers/layouts/*.py"),
     *("segment/*.py", "internal_topics/*.py", "logdir/discovery.py", "logdir/directory_state.py"),
+    "logdir/moved_partitions.py",
     *("logdir/catalog.py", "logdir/remote_starts.py", "logdir/known_topics.py", "logdir/cluster_metadata.py"),
     *(
         "logdir/internal_tables.py",

@@ -17,7 +17,7 @@ from native_log.prefetch import map_together
 from native_log.storage import LOCAL, Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from native_log.arguments import HighWatermark
@@ -175,15 +175,3 @@ def group_by_broker(states: Iterable[DirectoryState]) -> list[list[DirectoryStat
                 key = number
         groups.setdefault(key, []).append(state)
     return list(groups.values())
-
-
-def with_broker_high_watermarks(states: Sequence[DirectoryState]) -> dict[Path, DirectoryState]:
-    """Return the states of log directories by path, with those high watermarks that others have."""
-    complete = {state.path: state for state in states}
-    for group in group_by_broker(states):
-        if len(group) > 1:
-            known: dict[tuple[str, int], int] = {}
-            for state in group:
-                known |= state.checkpoints.high_watermarks
-            complete |= {state.path: replace(state, broker_high_watermarks=known) for state in group}
-    return complete

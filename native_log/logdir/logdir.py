@@ -25,12 +25,13 @@ from native_log.logdir.create import (
     create_partitions,
     random_uuid,
 )
-from native_log.logdir.directory_state import DirectoryState, with_broker_high_watermarks
+from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_all_partitions, local_paths, readable_paths
 from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.moved_partitions import with_broker_high_watermarks
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.partition_logs import PartitionLogs
 from native_log.logdir.remote_starts import RemoteStarts
@@ -165,7 +166,7 @@ class LogDir(InternalTables):
                 are_local=storages.are_local(log_dirs),
             )
         )
-        self._directories = with_broker_high_watermarks(states)
+        self._directories = with_broker_high_watermarks(states, discoveries)
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))

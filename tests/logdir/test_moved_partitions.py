@@ -19,6 +19,7 @@ from kafkalog_spark.read.plan import plan_splits
 from native_log import LogDir
 from native_log.checkpoints.names import deleted_name
 from native_log.checkpoints.partition_metadata import write_topic_id
+from native_log.logdir import directory_state, moved_partitions
 from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.live_logdir import LiveLogDir
@@ -175,6 +176,14 @@ def test_another_deleted_partition_is_not_read(paths: list[Path], tmp_path: Path
         list(planned.read())
 
 
+def save(path: Path, entries: str, node_id: int = 1) -> None:
+    """Save high watermarks, as the broker with this id does."""
+    properties = f"version=1\ncluster.id=c\nnode.id={node_id}\ndirectory.id={path.name}\n"
+    (path / "meta.properties").write_text(properties)
+    count = entries.count("\n")
+    (path / "replication-offset-checkpoint").write_text(f"0\n{count}\n{entries}")
+
+
 @pytest.mark.parametrize(
     ("entries", "node_ids", "high_watermark"), [("", (1, 1), 30), ("t 0 33\n", (1, 1), 33), ("", (1, 2), 0)]
 )
@@ -184,9 +193,33 @@ def test_the_high_watermark_is_still_where_the_partition_was(
     """A broker saves the high watermarks of each log directory every five seconds."""
     move(paths)
     for path, node_id, saved in zip(paths, node_ids, (entries, "t 0 30\n"), strict=True):
-        properties = f"version=1\ncluster.id=c\nnode.id={node_id}\ndirectory.id={path.name}\n"
-        (path / "meta.properties").write_text(properties)
-        count = saved.count("\n")
-        (path / "replication-offset-checkpoint").write_text(f"0\n{count}\n{saved}")
+        save(path, saved, node_id)
     log = LogDir(paths, high_watermark="checkpoint").partition(*KEY)
     assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
+
+
+@pytest.mark.parametrize(("saved_after", "high_watermark"), [(1, 30), (3, 30), (None, 0)])
+def test_the_high_watermark_is_nowhere_while_a_broker_saves_it(
+    saved_after: int | None, high_watermark: int, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It saves one log directory after the other. A new partition has none for some seconds."""
+    move(paths)
+    save(paths[0], "a 0 6\n")
+    save(paths[1], "b 0 6\n")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == saved_after:
+            save(paths[0], "a 0 6\nt 0 30\n")
+
+    monkeypatch.setattr(directory_state, "lock_holder", lambda _: 1)
+    monkeypatch.setattr(moved_partitions.time, "sleep", pause)
+    log = LogDir(paths).partition(*KEY)
+    assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
+    assert len(pauses) == (saved_after or 4)
+    assert sum(pauses) < 0.2
+    pauses.clear()
+    save(paths[0], "a 0 6\nt 0 30\n")
+    assert LogDir(paths).partition(*KEY).high_watermark == 30
+    assert pauses == []

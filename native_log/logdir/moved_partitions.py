@@ -1,0 +1,70 @@
+"""The high watermarks of partitions that a broker moves between its log directories (KIP-113).
+
+A broker saves high watermarks every five seconds, to one log directory after the other. Until then, that of a
+partition that it has moved is still where the partition was. While it saves them, it may be nowhere.
+(Kafka: ReplicaManager.checkpointHighWatermarks)
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
+from native_log.logdir.directory_state import group_by_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from native_log.logdir.directory_state import DirectoryState
+    from native_log.logdir.discovery import Discovery
+
+_PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08)
+"""A broker takes milliseconds to save the high watermarks of all its log directories. A partition without one
+after these pauses was created a few seconds ago."""
+
+
+def with_broker_high_watermarks(
+    states: Sequence[DirectoryState], discoveries: Iterable[Discovery]
+) -> dict[Path, DirectoryState]:
+    """Return the states of log directories by path, with those high watermarks that others have.
+
+    Args:
+        states: the log directories.
+        discoveries: the partitions in them.
+    """
+    complete = {state.path: state for state in states}
+    found = [(each.log_dir, partition) for each in discoveries for partition in each.partitions]
+    for group in group_by_broker(states):
+        if len(group) > 1:
+            paths = {state.path for state in group}
+            keys = {
+                partition.key
+                for log_dir, partition in found
+                if log_dir in paths
+                and partition.kind is PartitionKind.NORMAL
+                and partition.topic != METADATA_TOPIC
+            }
+            known = _high_watermarks(group, keys)
+            complete |= {state.path: replace(state, broker_high_watermarks=known) for state in group}
+    return complete
+
+
+def _high_watermarks(
+    group: Sequence[DirectoryState], partitions: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Return the high watermarks in all log directories of a broker. Wait for those that it is saving."""
+    known: dict[tuple[str, int], int] = {}
+    for state in group:
+        known |= state.checkpoints.high_watermarks
+    is_saving = any(state.lock_holder is not None and state.has_high_watermarks for state in group)
+    for pause in _PAUSES_SECONDS if is_saving else ():
+        if known.keys() >= set(partitions):
+            break
+        time.sleep(pause)
+        for state in group:
+            known |= read_offsets(state.folder, REPLICATION_OFFSET_CHECKPOINT)
+    return known
