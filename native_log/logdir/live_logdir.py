@@ -30,6 +30,7 @@ from native_log.logdir.discovery import find_all_partitions, find_partitions, re
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.listing_ahead import map_listed
 from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.moved_partitions import broker_high_watermarks
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from native_log.log.sources.joined import JoinedSource
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
+    from native_log.logdir.moved_partitions import HighWatermarks
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.storage import FileVersion
 
@@ -239,6 +241,7 @@ class LiveLogDir:
         """
         LiveLogDir._remote_logs.forget(self)
         LiveLogDir._known_topics.forget(self)
+        LiveLogDir._broker_high_watermarks.forget(self)
         is_found = self._discover()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
@@ -466,6 +469,15 @@ class LiveLogDir:
         """The configurations of topics, as of the last refresh."""
         return KnownTopics({path: each.state for path, each in self._directories.items()})
 
+    @shared_property
+    def _broker_high_watermarks(self) -> Mapping[Path, HighWatermarks]:
+        """The high watermarks in all log directories of a broker, by the path of each of them.
+
+        Logs are opened with them. Later their own are enough, because none of them goes back.
+        """
+        states = [directory.state for directory in self._directories.values()]
+        return broker_high_watermarks(states, self._discoveries.values())
+
     def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
         """Open the log in a directory; return None if it cannot be opened."""
         try:
@@ -484,7 +496,8 @@ class LiveLogDir:
     def _open_live(self, partition: PartitionDir) -> _OpenCopy:
         directory = self._directories[partition.path.parent]
         state = directory.state
-        checkpoints = self._checkpoints(partition, state)
+        known = self._broker_high_watermarks.get(state.path, {})
+        checkpoints = self._checkpoints(partition, replace(state, broker_high_watermarks=known))
         source = DirectorySource(
             str(partition.path), *partition.key, checkpoints, self._options.max_batch_bytes, partition.storage
         )

@@ -31,7 +31,7 @@ from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
-from native_log.logdir.moved_partitions import with_broker_high_watermarks
+from native_log.logdir.moved_partitions import broker_high_watermarks
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.partition_logs import PartitionLogs
 from native_log.logdir.remote_starts import RemoteStarts
@@ -166,7 +166,10 @@ class LogDir(InternalTables):
                 are_local=storages.are_local(log_dirs),
             )
         )
-        self._directories = with_broker_high_watermarks(states, discoveries)
+        known = broker_high_watermarks(states, discoveries)
+        self._directories = {
+            state.path: replace(state, broker_high_watermarks=known.get(state.path, {})) for state in states
+        }
         found = PartitionCandidates.of(discoveries, self._directories, include_deleted=include_deleted)
         if not found.candidates and not allow_empty:
             raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, self.paths)))

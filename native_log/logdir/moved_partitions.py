@@ -8,15 +8,14 @@ partition that it has moved is still where the partition was. While it saves the
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
 from native_log.logdir.directory_state import group_by_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from native_log.logdir.directory_state import DirectoryState
@@ -27,16 +26,19 @@ _PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08)
 after these pauses was created a few seconds ago."""
 
 
-def with_broker_high_watermarks(
+HighWatermarks: TypeAlias = "dict[tuple[str, int], int]"
+
+
+def broker_high_watermarks(
     states: Sequence[DirectoryState], discoveries: Iterable[Discovery]
-) -> dict[Path, DirectoryState]:
-    """Return the states of log directories by path, with those high watermarks that others have.
+) -> dict[Path, HighWatermarks]:
+    """Return the high watermarks in all log directories of a broker, by the path of each of them.
 
     Args:
-        states: the log directories.
+        states: the log directories. Those of a broker that has no others are left out.
         discoveries: the partitions in them.
     """
-    complete = {state.path: state for state in states}
+    complete: dict[Path, HighWatermarks] = {}
     found = [(each.log_dir, partition) for each in discoveries for partition in each.partitions]
     for group in group_by_broker(states):
         if len(group) > 1:
@@ -48,21 +50,18 @@ def with_broker_high_watermarks(
                 and partition.kind is PartitionKind.NORMAL
                 and partition.topic != METADATA_TOPIC
             }
-            known = _high_watermarks(group, keys)
-            complete |= {state.path: replace(state, broker_high_watermarks=known) for state in group}
+            complete |= dict.fromkeys(paths, _high_watermarks(group, keys))
     return complete
 
 
-def _high_watermarks(
-    group: Sequence[DirectoryState], partitions: Collection[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
+def _high_watermarks(group: Sequence[DirectoryState], partitions: set[tuple[str, int]]) -> HighWatermarks:
     """Return the high watermarks in all log directories of a broker. Wait for those that it is saving."""
-    known: dict[tuple[str, int], int] = {}
+    known: HighWatermarks = {}
     for state in group:
         known |= state.checkpoints.high_watermarks
     is_saving = any(state.lock_holder is not None and state.has_high_watermarks for state in group)
     for pause in _PAUSES_SECONDS if is_saving else ():
-        if known.keys() >= set(partitions):
+        if known.keys() >= partitions:
             break
         time.sleep(pause)
         for state in group:

@@ -23,6 +23,7 @@ from native_log.logdir import directory_state, moved_partitions
 from native_log.logdir.followed_logdir import FollowedLogDir
 from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.options import LogDirOptions
 from native_log.storage.local import LocalStorage
 from tests.builders.copies import batches, rows, rows_of, write_copy
 from tests.builders.interruptions import before_next_call
@@ -30,6 +31,8 @@ from tests.builders.interruptions import before_next_call
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from native_log.log.readable_log import ReadableLog
 
 WHOLE = batches(0, 20)
 KEY = ("t", 0)
@@ -184,23 +187,44 @@ def save(path: Path, entries: str, node_id: int = 1) -> None:
     (path / "replication-offset-checkpoint").write_text(f"0\n{count}\n{entries}")
 
 
+def open_log(paths: list[Path], how: Any = "auto") -> ReadableLog:
+    return LogDir(paths, high_watermark=how).partition(*KEY)
+
+
+def open_live_log(paths: list[Path], how: Any = "auto") -> ReadableLog:
+    return LiveLogDir(paths, LogDirOptions(high_watermark=how)).partition(*KEY).log
+
+
+opened_by = pytest.mark.parametrize("open_log", [open_log, open_live_log])
+
+
+@opened_by
 @pytest.mark.parametrize(
     ("entries", "node_ids", "high_watermark"), [("", (1, 1), 30), ("t 0 33\n", (1, 1), 33), ("", (1, 2), 0)]
 )
 def test_the_high_watermark_is_still_where_the_partition_was(
-    entries: str, node_ids: tuple[int, int], high_watermark: int, paths: list[Path]
+    open_log: Callable[..., ReadableLog],
+    entries: str,
+    node_ids: tuple[int, int],
+    high_watermark: int,
+    paths: list[Path],
 ) -> None:
     """A broker saves the high watermarks of each log directory every five seconds."""
     move(paths)
     for path, node_id, saved in zip(paths, node_ids, (entries, "t 0 30\n"), strict=True):
         save(path, saved, node_id)
-    log = LogDir(paths, high_watermark="checkpoint").partition(*KEY)
+    log = open_log(paths, "checkpoint")
     assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
 
 
+@opened_by
 @pytest.mark.parametrize(("saved_after", "high_watermark"), [(1, 30), (3, 30), (None, 0)])
 def test_the_high_watermark_is_nowhere_while_a_broker_saves_it(
-    saved_after: int | None, high_watermark: int, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+    open_log: Callable[..., ReadableLog],
+    saved_after: int | None,
+    high_watermark: int,
+    paths: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It saves one log directory after the other. A new partition has none for some seconds."""
     move(paths)
@@ -215,11 +239,11 @@ def test_the_high_watermark_is_nowhere_while_a_broker_saves_it(
 
     monkeypatch.setattr(directory_state, "lock_holder", lambda _: 1)
     monkeypatch.setattr(moved_partitions.time, "sleep", pause)
-    log = LogDir(paths).partition(*KEY)
+    log = open_log(paths)
     assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
     assert len(pauses) == (saved_after or 4)
     assert sum(pauses) < 0.2
     pauses.clear()
     save(paths[0], "a 0 6\nt 0 30\n")
-    assert LogDir(paths).partition(*KEY).high_watermark == 30
+    assert open_log(paths).high_watermark == 30
     assert pauses == []
