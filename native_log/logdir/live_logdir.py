@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.arguments import PathLike
+    from native_log.checkpoints.offset_checkpoints import Offsets
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
     from native_log.log.live.any_live_log import AnyLiveLog
     from native_log.log.live.live_files import LogChange
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from native_log.log.sources.joined import JoinedSource
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
-    from native_log.logdir.moved_partitions import HighWatermarks
     from native_log.logdir.remote_logs import RemoteLogs
     from native_log.storage import FileVersion
 
@@ -470,7 +470,7 @@ class LiveLogDir:
         return KnownTopics({path: each.state for path, each in self._directories.items()})
 
     @shared_property
-    def _broker_high_watermarks(self) -> Mapping[Path, HighWatermarks]:
+    def _broker_high_watermarks(self) -> Mapping[Path, Offsets]:
         """The high watermarks in all log directories of a broker, by the path of each of them.
 
         Logs are opened with them. Later their own are enough, because none of them goes back.

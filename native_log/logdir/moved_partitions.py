@@ -8,7 +8,7 @@ partition that it has moved is still where the partition was. While it saves the
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from native_log.checkpoints.offset_checkpoints import Offsets
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery
 
@@ -26,19 +27,16 @@ _PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08)
 after these pauses was created a few seconds ago."""
 
 
-HighWatermarks: TypeAlias = "dict[tuple[str, int], int]"
-
-
 def broker_high_watermarks(
     states: Sequence[DirectoryState], discoveries: Iterable[Discovery]
-) -> dict[Path, HighWatermarks]:
+) -> dict[Path, Offsets]:
     """Return the high watermarks in all log directories of a broker, by the path of each of them.
 
     Args:
         states: the log directories. Those of a broker that has no others are left out.
         discoveries: the partitions in them.
     """
-    complete: dict[Path, HighWatermarks] = {}
+    known: dict[Path, Offsets] = {}
     found = [(each.log_dir, partition) for each in discoveries for partition in each.partitions]
     for group in group_by_broker(states):
         if len(group) > 1:
@@ -50,17 +48,17 @@ def broker_high_watermarks(
                 and partition.kind is PartitionKind.NORMAL
                 and partition.topic != METADATA_TOPIC
             }
-            complete |= dict.fromkeys(paths, _high_watermarks(group, keys))
-    return complete
+            known |= dict.fromkeys(paths, _high_watermarks(group, keys))
+    return known
 
 
-def _high_watermarks(group: Sequence[DirectoryState], partitions: set[tuple[str, int]]) -> HighWatermarks:
+def _high_watermarks(group: Sequence[DirectoryState], partitions: set[tuple[str, int]]) -> Offsets:
     """Return the high watermarks in all log directories of a broker. Wait for those that it is saving."""
-    known: HighWatermarks = {}
+    known: Offsets = {}
     for state in group:
         known |= state.checkpoints.high_watermarks
-    is_saving = any(state.lock_holder is not None and state.has_high_watermarks for state in group)
-    for pause in _PAUSES_SECONDS if is_saving else ():
+    is_running = any(state.lock_holder is not None and state.has_high_watermarks for state in group)
+    for pause in _PAUSES_SECONDS if is_running else ():
         if known.keys() >= partitions:
             break
         time.sleep(pause)
