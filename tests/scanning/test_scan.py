@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 
 import native_log
@@ -353,6 +354,9 @@ class TestDatasets:
         assert sum(batch.num_rows for batch in dataset.to_batches(["key"])) == expected.num_rows
         with pytest.raises(NotImplementedError):
             dataset.sort_by("offset")
+        assert pickle.loads(pickle.dumps(dataset)).to_table().equals(expected)
+        with pytest.raises(FileNotFoundError, match="are read by its methods"):  # and Arrow does not crash
+            ds.Scanner.from_dataset(dataset).to_table()
         with pytest.raises(NotImplementedError, match="names of columns"):
             dataset.to_table({"offset": pc.field("offset") * 2})
         polars = pytest.importorskip("polars")

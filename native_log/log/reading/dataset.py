@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,20 +30,29 @@ class Rows(Protocol):
     def count_rows(self) -> int: ...
 
 
-class LogDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
+_NO_FILE = "no file: the records of a LogDataset are read by its methods"
+
+
+class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no types
     """The records of a scan. DuckDB's replacement scan and Polars' scan_pyarrow_dataset accept it.
 
     It has the methods of a pyarrow.dataset.Dataset by which other libraries read one: `schema`, `scanner`,
     `to_batches`, `to_table`, `to_reader`, `head` and `count_rows`. The others raise NotImplementedError.
+    Functions of Arrow that use no methods, such as Scanner.from_dataset, raise FileNotFoundError.
     """
 
     def __init__(
         self, schema: pa.Schema, select: Callable[[Sequence[str] | None, pc.Expression | None], Rows]
     ) -> None:
         """Return rows that `select` finds, given columns and a filter."""
-        # ds.Dataset has no constructor of its own: it is a C++ class, and nothing of it is used.
+        # Arrow's own functions use a C++ object. Without one they would crash; this one has a missing file.
+        format, files = ds.IpcFileFormat(), LocalFileSystem()
+        super().__init__([format.make_fragment(_NO_FILE, files)], schema, format, files)
         self._schema = schema
         self._selected = select
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LogDataset, (self._schema, self._selected)
 
     @property
     def schema(self) -> pa.Schema:
