@@ -343,6 +343,25 @@ class TestDatasets:
         scan = native_log.scan(directory, "orders", ["key"])  # noqa: F841
         assert query("SELECT count(DISTINCT key) FROM scan").fetchall() == [(RECORDS,)]
 
+    def test_datafusion(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        context = pytest.importorskip("datafusion").SessionContext()
+        context.register_dataset("orders", native_log.scan(directory, "orders").to_dataset())
+        scans: list[native_log.LogScan] = []
+        batches = native_log.LogScan.batches
+        monkeypatch.setattr(native_log.LogScan, "batches", lambda scan: scans.append(scan) or batches(scan))
+
+        def query(sql: str) -> list[Any]:
+            return [tuple(row.values()) for row in context.sql(sql).to_pylist()]
+
+        assert query("SELECT count(*) FROM orders") == [(RECORDS,)]
+        assert query("SELECT count(*) FROM orders a JOIN orders b USING (key)") == [(RECORDS,)]
+        scans.clear()
+        assert len(query("""SELECT "offset" FROM orders WHERE key = X'6b3137' AND "offset" >= 0""")) == 1
+        (scan,) = scans
+        assert scan.columns == ("offset",)
+        assert scan.arguments["filter"].conditions.keys == (b"k17",)
+        assert scan.arguments["filter"].offsets == (0, None)
+
     def test_methods(self, directory: Path) -> None:
         scan = native_log.scan(directory, "orders", COLUMNS, filter="partition = 1")
         dataset = scan.to_dataset()

@@ -34,10 +34,12 @@ _NO_FILE = "no file: the records of a LogDataset are read by its methods"
 
 
 class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no types
-    """The records of a scan. DuckDB's replacement scan and Polars' scan_pyarrow_dataset accept it.
+    """The records of a scan. DuckDB's replacement scan, DataFusion's register_dataset and Polars'
+    scan_pyarrow_dataset accept it.
 
     It has the methods of a pyarrow.dataset.Dataset by which other libraries read one: `schema`, `scanner`,
-    `to_batches`, `to_table`, `to_reader`, `head` and `count_rows`. The others raise NotImplementedError.
+    `to_batches`, `to_table`, `to_reader`, `get_fragments`, `head` and `count_rows`. The others raise
+    NotImplementedError.
     Functions of Arrow that use no methods, such as Scanner.from_dataset, raise FileNotFoundError.
     """
 
@@ -101,10 +103,30 @@ class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no t
         """Return the number of rows for which `filter` is true."""
         return self._selected(None, filter).count_rows()
 
+    def get_fragments(self, filter: Any = None) -> Iterator[LogFragment]:  # noqa: ARG002 (scanner gets it)
+        """Yield one part with all rows: its scanner reads partitions in parallel."""
+        yield LogFragment(self)
+
     def _unsupported(self, *_: object, **__: object) -> Any:
         raise NotImplementedError("a dataset of log records has no such method; see LogScan.to_reader")
 
-    take = sort_by = join = join_asof = replace_schema = get_fragments = filter = _unsupported
+    take = sort_by = join = join_asof = replace_schema = filter = _unsupported
+
+
+class LogFragment:
+    """What LogDataset.get_fragments yields: its rows (pyarrow.dataset.Fragment)."""
+
+    def __init__(self, dataset: LogDataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self._dataset.schema
+
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> LogScanner:  # noqa: ARG002
+        """Return the rows of LogDataset.scanner."""
+        return self._dataset.scanner(**options)
 
 
 class LogScanner:
