@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from native_log.producer.block import RecordBlock
 from native_log.publish.partitioning import Partitioner
+from native_log.records.encoding import known_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,9 @@ class BlockDivision:
             records: the records.
             partition: the partition of all records; None: the column `partition` or the partitioner decides.
 
-        Raises InvalidRecordError: the topic has no such partition.
+        Raises:
+            InvalidRecordError: the topic has no such partition.
+            ValueError: there is no column `value`, or a type cannot be converted. Nothing is yielded then.
         """
         partitioner = self._partitioners.get((topic, partitions))
         if partitioner is None:
@@ -53,6 +56,7 @@ class BlockDivision:
                 round_robin=self._is_round_robin,
             )
         for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
+            known_columns(batch.slice(0, 0))  # the sender converts the records
             row_bytes = max(1, -(-batch.nbytes // max(1, batch.num_rows)))
             explicit = None
             if partition is not None:

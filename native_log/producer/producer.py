@@ -210,7 +210,7 @@ class KafkaLogProducer:
             InvalidRecordError: the topic has no such partition, or the column `topic` or `partition`
                 contradicts the argument. Then no record is in the buffer.
             ProducerClosedError: the producer is closed.
-            ValueError: an unknown column.
+            ValueError: an unknown column, no column `value`, or a type that cannot be converted.
         """
         self._check_open()
         return self._pipeline.send_batch(topic, records, partition)

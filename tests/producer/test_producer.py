@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -251,6 +252,24 @@ def test_arrow_records_that_contradict_the_arguments(tmp_path: Path, column: str
             producer.send_batch("t", rejected, partition=0)
         producer.send_batch("t", rejected.slice(0, 2), partition=0).get(10)
     assert values(tmp_path / "logs") == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"key": ["a"]}, "expected a column value"),
+        ({"value": [1]}, "column value: expected binary or string, found int64"),
+        ({"value": ["a"], "key": [1.5]}, "column key: expected binary or string"),
+        ({"value": ["a"], "headers": [1]}, "column headers: expected a list of structs"),
+        ({"value": ["a"], "timestamp": [date(2026, 11, 1)]}, "column timestamp: expected timestamps"),
+    ],
+)
+def test_arrow_records_with_wrong_types(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+        with pytest.raises(ValueError, match=message):
+            producer.send_batch("t", pa.table(columns))
+        producer.send_batch("t", pa.table({"value": ["a"]})).get(10)
+    assert values(tmp_path / "logs") == [b"a"]
 
 
 def test_arrow_records_that_make_too_large_batches_are_split(tmp_path: Path) -> None:
