@@ -1,8 +1,8 @@
 """The high watermarks of partitions that a broker moves between its log directories (KIP-113).
 
-A broker saves high watermarks every five seconds, to one log directory after the other. Until then, that of a
-partition that it has moved is still where the partition was. While it saves them, it may be nowhere.
-(Kafka: ReplicaManager.checkpointHighWatermarks)
+A broker saves high watermarks every five seconds, to one log directory after the other. Until the next time,
+the high watermark of a moved partition is still in the directory where the partition was. While the broker
+saves high watermarks, it may be in none. (Kafka: ReplicaManager.checkpointHighWatermarks)
 """
 
 from __future__ import annotations
