@@ -29,11 +29,11 @@ def optional_integer(name: str, value: SupportsIndex | None) -> int | None:
     return None if value is None else integer(name, value)
 
 
-def thread_count(threads: SupportsIndex | None) -> int | None:
-    """Return a number of threads; None: the default. Raises TypeError; ValueError for a number below 1."""
-    count = optional_integer("threads", threads)
+def optional_count(name: str, value: SupportsIndex | None) -> int | None:
+    """Return `value` as an int of 1 or more, or None if it is None. Raises TypeError, ValueError."""
+    count = optional_integer(name, value)
     if count is not None and count < 1:
-        raise ValueError(f"threads: expected 1 or more, found {count}")
+        raise ValueError(f"{name}: expected 1 or more, found {count}")
     return count
 
 

@@ -91,6 +91,16 @@ class Discovery:
     skipped: tuple[str, ...] = ()
 
 
+def keys_in(discoveries: Iterable[Discovery]) -> set[tuple[str, int]]:
+    """Return topic and partition of the partitions that belong to their brokers now."""
+    return {
+        partition.key
+        for discovery in discoveries
+        for partition in discovery.partitions
+        if partition.kind is PartitionKind.NORMAL
+    }
+
+
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path. `file:/p` and `file:///p` mean /p, and `~` means the home directory.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError
 from native_log.lazy import shared_property
 from native_log.log.changing_files import retry_changed
@@ -26,7 +25,7 @@ from native_log.logdir.catalog import (
     open_copies,
     open_copy_of,
 )
-from native_log.logdir.discovery import find_all_partitions, find_partitions, readable_paths
+from native_log.logdir.discovery import find_all_partitions, find_partitions, keys_in, readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.listing_ahead import map_listed
 from native_log.logdir.live_directory import LiveDirectory
@@ -345,7 +344,7 @@ class LiveLogDir:
         """
         before = list(self._discoveries.values())
         is_changed = self._list_changed()
-        if is_changed and not _keys_in(before) <= _keys_in(self._discoveries.values()):
+        if is_changed and not keys_in(before) <= keys_in(self._discoveries.values()):
             self._versions.clear()
             self._list_changed()
         return is_changed
@@ -511,13 +510,3 @@ class LiveLogDir:
         state = self._directories[partition.path.parent].state
         checkpoints = state.partition_checkpoints(partition, self._options.high_watermark)
         return open_copy_of(partition, checkpoints, self._options.max_batch_bytes)
-
-
-def _keys_in(discoveries: Iterable[Discovery]) -> set[PartitionKey]:
-    """Return topic and partition of the partitions that belong to their brokers now."""
-    return {
-        partition.key
-        for discovery in discoveries
-        for partition in discovery.partitions
-        if partition.kind is PartitionKind.NORMAL
-    }

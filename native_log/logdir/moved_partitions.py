@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
 from native_log.logdir.directory_state import group_by_broker
+from native_log.logdir.discovery import keys_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from native_log.checkpoints.offset_checkpoints import Offsets
@@ -28,7 +29,7 @@ after these pauses was created a few seconds ago."""
 
 
 def broker_high_watermarks(
-    states: Sequence[DirectoryState], discoveries: Iterable[Discovery]
+    states: Sequence[DirectoryState], discoveries: Collection[Discovery]
 ) -> dict[Path, Offsets]:
     """Return the high watermarks in all log directories of a broker, by the path of each of them.
 
@@ -37,28 +38,23 @@ def broker_high_watermarks(
         discoveries: the partitions in them.
     """
     known: dict[Path, Offsets] = {}
-    found = [(each.log_dir, partition) for each in discoveries for partition in each.partitions]
     for group in group_by_broker(states):
         if len(group) > 1:
             paths = {state.path for state in group}
-            keys = {
-                partition.key
-                for log_dir, partition in found
-                if log_dir in paths
-                and partition.kind is PartitionKind.NORMAL
-                and partition.topic != METADATA_TOPIC
-            }
-            known |= dict.fromkeys(paths, _high_watermarks(group, keys))
+            found = [discovery for discovery in discoveries if discovery.log_dir in paths]
+            known |= dict.fromkeys(paths, _high_watermarks(group, found))
     return known
 
 
-def _high_watermarks(group: Sequence[DirectoryState], partitions: set[tuple[str, int]]) -> Offsets:
+def _high_watermarks(group: Sequence[DirectoryState], discoveries: Iterable[Discovery]) -> Offsets:
     """Return the high watermarks in all log directories of a broker. Wait for those that it is saving."""
     known: Offsets = {}
     for state in group:
         known |= state.checkpoints.high_watermarks
-    is_running = any(state.lock_holder is not None and state.has_high_watermarks for state in group)
-    for pause in _PAUSES_SECONDS if is_running else ():
+    if not any(state.lock_holder is not None and state.has_high_watermarks for state in group):
+        return known
+    partitions = {key for key in keys_in(discoveries) if key[0] != METADATA_TOPIC}
+    for pause in _PAUSES_SECONDS:
         if known.keys() >= partitions:
             break
         time.sleep(pause)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import path_list, thread_count, topic_names
+from native_log.arguments import optional_count, path_list, topic_names
 from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import (
@@ -94,7 +94,7 @@ def recover(
         from_start,
         None if save_to is None else Path(save_to).absolute(),
         config or {},
-        thread_count(threads) or available_cores(),
+        optional_count("threads", threads) or available_cores(),
         on_partition,
     )
     is_complete = topics is None and not topic_names(exclude_topics)

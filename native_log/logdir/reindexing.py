@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import path_list, thread_count
+from native_log.arguments import optional_count, path_list
 from native_log.checkpoints.write_session import WriteSession
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, LogNeedsRecoveryError, error_message
@@ -105,7 +105,7 @@ def reindex(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     locations = [local_path(location) for location in path_list(path)]
-    threads = thread_count(threads) or available_cores()
+    threads = optional_count("threads", threads) or available_cores()
     LogConfig.parse(config or {})  # check it before any lock is taken
     done = []
     with ExitStack() as locks:

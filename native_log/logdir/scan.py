@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from native_log.arguments import integer, thread_count
+from native_log.arguments import optional_count
 from native_log.log.reading.columns import record_schema
 from native_log.log.reading.log_scan import LogScan
 from native_log.logdir.position import check_position, offset_at, position_in
@@ -51,8 +51,9 @@ def plan_scan(
     names = tuple(RECORD_SCHEMA.names if columns is None else columns)
     record_schema(names)
     start, end = check_position("start", start), check_position("end", end)
-    threads = thread_count(threads)
-    _check_key_partitions(key_partitions)
+    threads = optional_count("threads", threads)
+    for count in key_partitions.values() if isinstance(key_partitions, Mapping) else [key_partitions]:
+        optional_count("key_partitions", count)
     filter: Any = options.get("filter")
     if filter is not None:
         from native_log.filters import to_filter  # takes long to import
@@ -66,13 +67,6 @@ def plan_scan(
     ).values()
     with_offsets = tuple(each for each in ranges if each.start_offset < each.end_offset)
     return LogScan(with_offsets, names, options, available_cores() if threads is None else threads)
-
-
-def _check_key_partitions(key_partitions: int | Mapping[str, int] | None) -> None:
-    counts = key_partitions.values() if isinstance(key_partitions, Mapping) else [key_partitions]
-    for count in counts:
-        if count is not None and integer("key_partitions", count) < 1:
-            raise ValueError(f"key_partitions: expected 1 or more, found {count}")
 
 
 def _range(

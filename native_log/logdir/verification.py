@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import thread_count
+from native_log.arguments import optional_count
 from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.log.gaps import DOUBT
@@ -114,7 +114,7 @@ def verify(
     Raises:
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
-    threads = thread_count(threads)
+    threads = optional_count("threads", threads)
     log_dir = open_all_copies(
         path,
         include_deleted=include_deleted,

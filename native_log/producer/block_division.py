@@ -56,7 +56,7 @@ class BlockDivision:
                 round_robin=self._is_round_robin,
             )
         for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
-            known_columns(batch.slice(0, 0))  # the sender converts the records
+            known_columns(batch.slice(0, 0))  # check the types now: the records are converted later
             row_bytes = max(1, -(-batch.nbytes // max(1, batch.num_rows)))
             explicit = None
             if partition is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.arguments import thread_count
+from native_log.arguments import optional_count
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError
@@ -111,7 +111,8 @@ def restore(
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: see LogDir.
         ValueError, TypeError: an invalid argument.
     """
-    start, end, threads = check_position("start", start), check_position("end", end), thread_count(threads)
+    start, end = check_position("start", start), check_position("end", end)
+    threads = optional_count("threads", threads)
     destination = Destination(local_path(dest).resolve())
     with LogDir(source, **log_dir) as logs:
         selection = PartitionSelection.of(topics, exclude_topics, only_by_name=BROKER_TOPICS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from native_log.arguments import integer, optional_integer, text, thread_count
+from native_log.arguments import integer, optional_count, optional_integer, text
 from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, write_offset_checkpoint
 from native_log.logdir.create import check_identity, check_uuid, random_uuid
@@ -91,7 +91,7 @@ def salvage(
         ValueError: `dest` lies in the source, or an id is invalid.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
-    threads = thread_count(threads)
+    threads = optional_count("threads", threads)
     ids = {text("topic_ids", topic): check_uuid(topic_id) for topic, topic_id in (topic_ids or {}).items()}
     opened = open_source(
         local_paths(source),

@@ -55,7 +55,8 @@ def search(
 
     Raises:
         FilterError: an expression is invalid, no condition is given, or `fields` has none or unknown ones.
-        TypeError: a condition has a wrong type. Other errors are those of native_log.scan.
+        TypeError: a condition has the wrong type.
+        Other errors: see native_log.scan.
     """
     places = tuple(fields)
     if not places or not set(places) <= set(FIELDS):

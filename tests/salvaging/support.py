@@ -1,4 +1,4 @@
-"""What the tests of salvage share: rows, batches and the state of files."""
+"""What the tests of salvage share: rows, findings and damaged batches."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ def findings(report: pa.Table) -> list[tuple[Any, ...]]:
         for row in report.to_pylist()
         if row["status"] != "copied"
     ]
+
+
+def damaged(batch: bytes) -> bytes:
+    """Return a batch with a wrong checksum."""
+    return batch[:-1] + bytes([batch[-1] ^ 1])

@@ -22,7 +22,7 @@ from tests.builders.logs import write_log
 from tests.contents import batches, states
 from tests.killing import survives
 
-from .support import findings
+from .support import damaged, findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,10 +227,10 @@ def test_a_broker_explains_only_damage_at_the_end_of_the_log(
 ) -> None:
     (source / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
     is_last = base_offset == max(segments)
-    damaged = list(segments[base_offset])
-    number = 0 if is_last else len(damaged) - 1
-    damaged[number] = damaged[number][:-1] + bytes([damaged[number][-1] ^ 1])
-    (source / "t-0" / log_name(base_offset)).write_bytes(b"".join(damaged))
+    content = list(segments[base_offset])
+    number = 0 if is_last else len(content) - 1
+    content[number] = damaged(content[number])
+    (source / "t-0" / log_name(base_offset)).write_bytes(b"".join(content))
 
     def salvage() -> None:
         report = native_log.salvage(source, tmp_path / "copy")

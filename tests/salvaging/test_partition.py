@@ -20,7 +20,7 @@ from tests.builders.golden import DATA, GOLDEN
 from tests.builders.logs import write_log
 from tests.contents import batches
 
-from .support import findings
+from .support import damaged, findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 def data(offset: int, producer_id: int, count: int = 1) -> bytes:
     """Return a batch of an open transaction."""
     return v2([Rec()] * count, offset, attributes=TRANSACTIONAL, producer_id=producer_id, base_sequence=0)
-
-
-def damaged(content: bytes) -> bytes:
-    return content[:-1] + bytes([content[-1] ^ 1])
 
 
 def salvage(tmp_path: Path, segments: dict[int, Sequence[bytes]]) -> list[tuple[Any, ...]]:

@@ -275,6 +275,15 @@ def test_one_hour_skips_the_bytes_before_it(directory: Path) -> None:
     assert scan.size_bytes < native_log.scan(directory, "orders").size_bytes / 5
 
 
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[native_log.LogScan]:
+    """The scans that have been read since the test began."""
+    read: list[native_log.LogScan] = []
+    batches = native_log.LogScan.batches
+    monkeypatch.setattr(native_log.LogScan, "batches", lambda scan: read.append(scan) or batches(scan))
+    return read
+
+
 class TestPolars:
     pl = pytest.importorskip("polars")
 
@@ -310,10 +319,9 @@ class TestPolars:
         counts = frame.group_by("partition").len().sort("partition").collect()["len"]
         assert counts.sum() == RECORDS
 
-    def test_projection_and_conditions_reach_the_scan(self, directory: Path, monkeypatch: Any) -> None:
-        scans = []
-        batches = native_log.LogScan.batches
-        monkeypatch.setattr(native_log.LogScan, "batches", lambda scan: scans.append(scan) or batches(scan))
+    def test_projection_and_conditions_reach_the_scan(
+        self, directory: Path, scans: list[native_log.LogScan]
+    ) -> None:
         frame = native_log.scan_polars(directory, "orders", filter="offset > 5")
         found = frame.filter(self.pl.col("key") == b"k17").select("value").collect()
         assert found.height == 1
@@ -343,12 +351,9 @@ class TestDatasets:
         scan = native_log.scan(directory, "orders", ["key"])  # noqa: F841
         assert query("SELECT count(DISTINCT key) FROM scan").fetchall() == [(RECORDS,)]
 
-    def test_datafusion(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_datafusion(self, directory: Path, scans: list[native_log.LogScan]) -> None:
         context = pytest.importorskip("datafusion").SessionContext()
         context.register_dataset("orders", native_log.scan(directory, "orders").to_dataset())
-        scans: list[native_log.LogScan] = []
-        batches = native_log.LogScan.batches
-        monkeypatch.setattr(native_log.LogScan, "batches", lambda scan: scans.append(scan) or batches(scan))
 
         def query(sql: str) -> list[Any]:
             return [tuple(row.values()) for row in context.sql(sql).to_pylist()]

@@ -39,8 +39,8 @@ class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no t
 
     It has the methods of a pyarrow.dataset.Dataset by which other libraries read one: `schema`, `scanner`,
     `to_batches`, `to_table`, `to_reader`, `get_fragments`, `head` and `count_rows`. The others raise
-    NotImplementedError.
-    Functions of Arrow that use no methods, such as Scanner.from_dataset, raise FileNotFoundError.
+    NotImplementedError. Functions of Arrow that use no methods, such as Scanner.from_dataset, raise
+    FileNotFoundError.
     """
 
     def __init__(
@@ -50,23 +50,10 @@ class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no t
         # Arrow's own functions use a C++ object. Without one they would crash; this one has a missing file.
         format, files = ds.IpcFileFormat(), LocalFileSystem()
         super().__init__([format.make_fragment(_NO_FILE, files)], schema, format, files)
-        self._schema = schema
         self._selected = select
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LogDataset, (self._schema, self._selected)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the scan."""
-        return self._schema
-
-    @property
-    def partition_expression(self) -> Any:
-        """Nothing is known about all rows."""
-        import pyarrow.compute as pc
-
-        return pc.scalar(True)
+        return LogDataset, (self.schema, self._selected)
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
@@ -76,9 +63,7 @@ class LogDataset(ds.FileSystemDataset):  # type: ignore[misc] # pyarrow has no t
         Raises NotImplementedError for columns that are computed by expressions.
         """
         if isinstance(columns, Mapping):
-            raise NotImplementedError(
-                "expected the names of columns, found expressions; compute them from rows"
-            )
+            raise NotImplementedError("expected the names of columns, found expressions")
         return LogScanner(self._selected(columns, filter))
 
     def to_batches(self, columns: Sequence[str] | None = None, filter: Any = None, **_: object) -> Any:
@@ -118,11 +103,6 @@ class LogFragment:
 
     def __init__(self, dataset: LogDataset) -> None:
         self._dataset = dataset
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The schema of the rows."""
-        return self._dataset.schema
 
     def scanner(self, schema: pa.Schema | None = None, **options: Any) -> LogScanner:  # noqa: ARG002
         """Return the rows of LogDataset.scanner."""

@@ -105,7 +105,7 @@ class LogScan:
         return count_rows(self.ranges, read_options(self.arguments), self.threads)
 
     def to_dataset(self) -> Any:
-        """Return a pyarrow.dataset.Dataset. DuckDB, DataFusion and Polars read what a query needs of it."""
+        """Return a pyarrow.dataset.Dataset. DuckDB, DataFusion and Polars read only what a query needs."""
         from native_log.log.reading.dataset import LogDataset
 
         return LogDataset(self.schema, self.select)
