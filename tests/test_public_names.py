@@ -74,7 +74,7 @@ def test_completion_of_a_log_shows_what_users_need(tmp_path: Path) -> None:
         *("end_offset", "flush", "follow", "high_watermark", "last_stable_offset", "leader_epochs"),
         "local_log_start_offset",
         *("log_end_offset", "log_start_offset", "missing_end", "missing_segments"),
-        *("missing_start", "offset_for_timestamp"),
+        *("missing_start", "offset_for_max_timestamp", "offset_for_timestamp"),
         *("open", "partition", "path", "range", "read", "reopen", "scan", "segments", "size_bytes", "topic"),
         *("topic_id", "transactions"),
     }

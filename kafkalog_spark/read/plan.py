@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.read.tasks import AnyRange
-    from native_log.arguments import Mode
     from native_log.filters import RecordFilter
     from native_log.log import LogRange
     from native_log.log.readable_log import ReadableLog
@@ -255,17 +254,11 @@ def offsets_for_times(
     """
 
     def find(tp: TopicPartition) -> int | None:
-        timestamp_ms = times_ms[tp]
-        if timestamp_ms == MAX_TIMESTAMP:
-            timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
+        if times_ms[tp] == MAX_TIMESTAMP:
+            return logs[tp].offset_for_max_timestamp(
+                isolation_level=options.isolation_level, mode=options.mode
+            )
         # Spark's kafka source accepts every number.
-        return logs[tp].offset_for_time_ms(timestamp_ms, options.isolation_level, options.mode)
+        return logs[tp].offset_for_time_ms(times_ms[tp], options.isolation_level, options.mode)
 
     return look_up_together(find, times_ms, are_local=are_local)
-
-
-def _max_timestamp_ms(log: ReadableLog, mode: Mode) -> int:
-    import pyarrow.compute as pc
-
-    timestamps = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
-    return max(timestamps, default=0)

@@ -346,6 +346,24 @@ class ReadableLog:
         offset = self._retry(lambda state: offset_for_timestamp(state, time_ms, on_damage))
         return offset if offset is not None and offset < limit else None
 
+    def offset_for_max_timestamp(
+        self, *, isolation_level: IsolationLevel = "read_uncommitted", mode: Mode = "failFast"
+    ) -> int | None:
+        """Return the lowest offset of a record with the largest timestamp, or None.
+
+        The result is that of Kafka's ListOffsets with the timestamp -3 (KIP-734), except that a broker also
+        counts records before the log start offset. It is None if no record has a timestamp, or if the record
+        is at or above the high watermark (read_committed: the last stable offset).
+
+        Arguments and errors are as for offset_for_timestamp.
+        """
+        limit = self.end_offset(isolation_level)
+        from native_log.log.reading.timestamps import offset_for_max_timestamp
+
+        on_damage = _damage_handler(mode)
+        offset = self._retry(lambda state: offset_for_max_timestamp(state, on_damage))
+        return offset if offset is not None and offset < limit else None
+
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
         """Yield one row for each batch in the segment files, from batch headers alone.
 

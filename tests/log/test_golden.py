@@ -99,6 +99,17 @@ def test_a_raised_base_offset_damages_only_its_batch() -> None:
 
 
 @pytest.mark.parametrize("golden", SOUND, ids=golden_id)
+def test_the_offset_of_the_largest_timestamp(golden: GoldenPartition) -> None:
+    """The last entries of the time indexes lead to the same record as the headers of all batches."""
+    log = open_golden(golden)
+    times = [time for batches in log.batches() for time in batches["maxTimestamp"].to_pylist()]
+    largest = max((time for time in times if time is not None), default=-1)
+    for level in ("read_uncommitted", "read_committed"):
+        expected = None if largest < 0 else log.offset_for_time_ms(largest, level)
+        assert log.offset_for_max_timestamp(isolation_level=level) == expected
+
+
+@pytest.mark.parametrize("golden", SOUND, ids=golden_id)
 def test_offsets_for_times(golden: GoldenPartition) -> None:
     """The offsets are those of ListOffsets.
 

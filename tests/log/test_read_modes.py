@@ -112,6 +112,7 @@ def test_unknown_mode(damaged: PartitionLog) -> None:
         lambda log, mode: list(log.batches(mode=mode)),
         lambda log, mode: log.transactions(mode=mode),
         lambda log, mode: log.offset_for_timestamp(2**50, mode=mode),
+        lambda log, mode: log.offset_for_max_timestamp(mode=mode),
     ],
 )
 def test_a_misspelled_mode_skips_nothing(
@@ -189,6 +190,7 @@ def test_max_batch_bytes(tmp_path: Path) -> None:
         lambda log: list(log.batches()),
         lambda log: log.transactions(),
         lambda log: log.offset_for_timestamp(2**50),
+        lambda log: log.offset_for_max_timestamp(),
     ],
 )
 def test_header_scans_report_damage(damaged: PartitionLog, how: Callable[[PartitionLog], object]) -> None:

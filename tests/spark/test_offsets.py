@@ -28,6 +28,7 @@ from kafkalog_spark.read.offsets import (
 )
 from kafkalog_spark.read.plan import plan_splits
 from native_log import LogDir, delete_records
+from tests.builders.golden import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,13 @@ def test_timestamps(timestamp_ms: int, offset: int) -> None:
     assert resolve_pairs(GlobalTimestamp(timestamp_ms))[0] == (offset, 100)
     assert resolve_pairs(end=GlobalTimestamp(timestamp_ms))[0] == (10, offset)
     assert resolve_pairs(SpecificTimestamps({P0: timestamp_ms, P1: 0}))[0] == (offset, 100)
+
+
+def test_the_timestamp_minus_3_is_the_newest_record() -> None:
+    """The broker's ListOffsets finds that record for this timestamp. The log has later, older records."""
+    options = {"path": str(DATA / "golden/kafka-4.1/timestamps/data"), "startingTimestamp": "-3"}
+    ((split_range,),) = plan_splits(parse_read_options(options), None)
+    assert (split_range.start_offset, split_range.end_offset) == (224, 247)
 
 
 def test_no_match_is_an_error_for_the_start_only() -> None:

@@ -1,4 +1,4 @@
-"""Find the first record at or after a time (Kafka: LogSegment.findOffsetByTimestamp, ListOffsets)."""
+"""Find records by time (Kafka: LogSegment.findOffsetByTimestamp, ListOffsets)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from native_log.log.offset_span import OffsetSpan
 from native_log.records import DecodeOptions, decode
-from native_log.segment.scan import row
+from native_log.segment.scan import max_batch_timestamp_ms, row
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from native_log.log.log_state import LogState
     from native_log.log.slices import SegmentSlice
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from native_log.segment.lookup import SegmentLookup
 
 _MAX_MS = (2**63 - 1) // 1000
+_NEVER_MS = 2**63 - 1
 
 
 def offset_for_timestamp(
@@ -36,17 +37,38 @@ def offset_for_timestamp(
         on_damage: called with damaged ranges, which are skipped.
     """
     window, record_window = Window(), Window()
+    for part in _rests_from_time(log, timestamp_ms, window):
+        offset = _first_in_slice(log, part, timestamp_ms, on_damage, window, record_window)
+        if offset is not None:
+            return offset
+    return None
+
+
+def offset_for_max_timestamp(log: LogState, on_damage: Callable[[DamagedRange], None]) -> int | None:
+    """Return the lowest offset of a record with the largest timestamp; None if no record has a timestamp.
+
+    In each segment, only the batches from the last entry of its time index on are searched.
+
+    Args:
+        on_damage: called with damaged ranges, which are skipped.
+    """
+    largest, window = -1, Window()
+    for part in _rests_from_time(log, _NEVER_MS, window):
+        with part.lookup(window, log.max_batch_bytes) as lookup:
+            for scanned in lookup.first_batches(part.start_position, on_damage):
+                largest = max(largest, max_batch_timestamp_ms(scanned.batches))
+    return None if largest < 0 else offset_for_timestamp(log, largest, on_damage)
+
+
+def _rests_from_time(log: LogState, timestamp_ms: int, window: Window) -> Iterator[SegmentSlice]:
+    """Yield the rest of each segment before which all timestamps are lower, as its time index shows."""
     whole = OffsetSpan(log.local_log_start_offset, log.log_end_offset)
     for part in log.locate(whole).slices:
         with part.lookup(window, log.max_batch_bytes) as lookup:
             rest = rest_from_time(part, timestamp_ms, lookup)
         end = min(whole.end_offset if rest.max_offset is None else rest.max_offset, rest.segment.end_offset)
         span = OffsetSpan(rest.first_offset, max(rest.first_offset, end))
-        for each in log.source.readable((rest,), span):
-            offset = _first_in_slice(log, each, timestamp_ms, on_damage, window, record_window)
-            if offset is not None:
-                return offset
-    return None
+        yield from log.source.readable((rest,), span)
 
 
 def rest_from_time(part: SegmentSlice, timestamp_ms: int, lookup: SegmentLookup) -> SegmentSlice:
