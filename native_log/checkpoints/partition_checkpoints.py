@@ -19,6 +19,8 @@ class PartitionCheckpoints:
             write found; None: there is no such file.
         checkpointed_high_watermark: the entry in replication-offset-checkpoint, which is some seconds old and
             so a lower bound; None: no entry.
+        unfinished_offset: the end that an unfinished write found; the batches after it are not yet part of
+            the log. None: no such write appends to it.
         recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.
         first_dirty_offset: the offset up to which (exclusive) the log was compacted; None: no entry.
         live: a broker has the directory open. The log is then read up to the high watermark, because records
@@ -31,6 +33,7 @@ class PartitionCheckpoints:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     checkpointed_high_watermark: int | None = None
+    unfinished_offset: int | None = None
     recovery_point: int | None = None
     first_dirty_offset: int | None = None
     live: bool = False

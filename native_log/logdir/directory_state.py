@@ -132,6 +132,7 @@ class DirectoryState:
             log_start_offset=start,
             high_watermark=limit,
             checkpointed_high_watermark=saved.high_watermarks.get(key),
+            unfinished_offset=end,
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
             live=is_live,

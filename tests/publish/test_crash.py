@@ -10,6 +10,7 @@ import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 
 from native_log import LogDir, recover, verify
@@ -119,6 +120,13 @@ def recover_as_broker(data: Path, copy: Path) -> list[int]:
     return ends
 
 
+def records_in_batches(data: Path) -> int:
+    """Return the number of records in topic t, as the headers of the batches state it."""
+    logs = LogDir(data)
+    headers = (batches for number in (0, 1) for batches in logs.partition("t", number).batches())
+    return sum(pc.sum(batches["recordCount"]).as_py() for batches in headers)
+
+
 def leftovers(data: Path) -> list[str]:
     return [name for name in files(data) if "kafkalog" in name and "-stream-" not in name]
 
@@ -134,6 +142,7 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
         is_committed = "u" in LogDir(data).topics()
         assert values(data) == sorted(expected((0, 400)) + written("t") * is_committed), step
         assert values(data, "u") == written("u") * is_committed, step
+        assert records_in_batches(data) == len(values(data)), step
         committed += is_committed
         kinds = verify(data).column("kind").to_pylist()
         assert kinds == ["unfinished-write"] * (data / WRITE_INTENT).exists(), step
@@ -171,6 +180,7 @@ def test_readers_after_a_kill_see_the_records_before_the_commit(appended: int, t
             assert len(log.read(isolation_level="read_committed").read_all()) == 5
             assert log.offset_for_timestamp(NOW_MS) == 0
             assert log.last_stable_offset == 5
+            assert log.offset_for_max_timestamp() == 0
             following = LogDir(data).follow("t", {("t", 0): 0}, timeout_ms=0)
             assert sum(batch.num_rows for batch in following) == 5
         shutil.rmtree(data)

@@ -62,7 +62,7 @@ def offset_for_max_timestamp(log: LogState, on_damage: Callable[[DamagedRange], 
 
 def _rests_from_time(log: LogState, timestamp_ms: int, window: Window) -> Iterator[SegmentSlice]:
     """Yield the rest of each segment before which all timestamps are lower, as its time index shows."""
-    whole = OffsetSpan(log.local_log_start_offset, log.log_end_offset)
+    whole = OffsetSpan(log.local_log_start_offset, log.high_watermark)
     for part in log.locate(whole).slices:
         with part.lookup(window, log.max_batch_bytes) as lookup:
             rest = rest_from_time(part, timestamp_ms, lookup)
