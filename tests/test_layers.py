@@ -62,7 +62,15 @@ INNER_LAYERS = {
         *("catalog", "selection", "position", "scan", "listing_ahead", "live_directory", "internal_tables"),
         *("broker_checks", "live_logdir", "followed_logdir", "partition_logs", "logdir"),
         "selected_partitions",
-        *("recovery_report", "recovery", "reindexing", "maintenance", "verification", "comparison"),
+        *(
+            "recovery_report",
+            "unfinished_writes",
+            "recovery",
+            "reindexing",
+            "maintenance",
+            "verification",
+            "comparison",
+        ),
     ),
 }
 """Modules and packages of these packages, as in LAYERS. The package's `__init__` is

@@ -9,6 +9,21 @@ from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOIN
 
 
 @dataclass(frozen=True, slots=True)
+class EndBeforeWrite:
+    """Where a log ended before an unfinished write appended to it.
+
+    Attributes:
+        offset: the log end offset.
+        base_offset: the base offset of the last segment.
+        size_bytes: the size of the .log file of that segment.
+    """
+
+    offset: int
+    base_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionCheckpoints:
     """One partition's entries in the checkpoint files, and the state of the log directory.
 
@@ -19,8 +34,8 @@ class PartitionCheckpoints:
             write found; None: there is no such file.
         checkpointed_high_watermark: the entry in replication-offset-checkpoint, which is some seconds old and
             so a lower bound; None: no entry.
-        unfinished_offset: the end that an unfinished write found; the batches after it are not yet part of
-            the log. None: no such write appends to it.
+        before_write: the end that an unfinished write found. What is after it is not part of the log yet.
+            None: no such write appends to it.
         recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.
         first_dirty_offset: the offset up to which (exclusive) the log was compacted; None: no entry.
         live: a broker has the directory open. The log is then read up to the high watermark, because records
@@ -33,7 +48,7 @@ class PartitionCheckpoints:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     checkpointed_high_watermark: int | None = None
-    unfinished_offset: int | None = None
+    before_write: EndBeforeWrite | None = None
     recovery_point: int | None = None
     first_dirty_offset: int | None = None
     live: bool = False

@@ -22,6 +22,7 @@ from native_log.checkpoints.json_fields import identifier, integer, text
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
 from native_log.checkpoints.names import deleted_name, parse_partition_name
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offsets
+from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
 from native_log.storage import folder_of, read_file
@@ -99,6 +100,8 @@ class PartitionBackup:
             if not _is_segment_file(file):
                 raise ValueError(f"expected the name of a segment's file, found {file!r:.80}")
             integer(size)
+        if sum(file.endswith(f".{LOG}") for file in sizes) != 1:
+            raise ValueError(f"expected the size of one .log file, found {sorted(sizes)!r:.80}")
         for file, content in contents.items():
             if not _is_small_file(file):
                 raise ValueError(f"expected the name of a small file of a partition, found {file!r:.80}")
@@ -113,6 +116,12 @@ class PartitionBackup:
             integer(fields["leader_epoch"]),
             None if high_watermark is None else integer(high_watermark),
         )
+
+    @property
+    def end(self) -> EndBeforeWrite:
+        """The end of the log before the append."""
+        (log,) = (name for name in self.sizes if name.endswith(f".{LOG}"))
+        return EndBeforeWrite(self.log_end_offset, int(log.partition(".")[0]), self.sizes[log])
 
     def is_taken_over(self, log_dir: Folder) -> bool:
         """Return whether a broker has loaded the log since the append.
@@ -241,10 +250,14 @@ class WriteIntent:
         }
         replace_file(log_dir / WRITE_INTENT, json.dumps(content, indent=1).encode())
 
-    def log_end_offset(self, name: str) -> int | None:
-        """Return the offset at which the log in directory `name` ends for readers; None: at its real end."""
-        before = self._by_name.get(name)
-        return None if before is None else before.log_end_offset
+    def end_before(self, name: str) -> EndBeforeWrite | None:
+        """Return where the log in directory `name` ended before; None: the write does not append to it."""
+        backup = self._by_name.get(name)
+        return None if backup is None else backup.end
+
+    def creates(self, name: str) -> bool:
+        """Return whether the write creates the partition in directory `name`."""
+        return name in self.created.values()
 
     def commit(self, log_dir: Path) -> None:
         """Make all changes visible in one step. For a stream, the same step records the batch id."""

@@ -6,7 +6,7 @@ of the log, and the end of segments that an interrupted compaction left as `.swa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
@@ -29,6 +29,7 @@ from native_log.storage.opening import check_regular, check_regular_file
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.storage import FileEntry, KnownFile
 
@@ -48,6 +49,18 @@ class LogListing:
     segments: tuple[LogSegment, ...]
     snapshots: tuple[tuple[int, str], ...]
     without_log: tuple[int, ...] = ()
+
+    def before_write(self, end: EndBeforeWrite) -> LogListing:
+        """Return what the listing was before an unfinished write appended to the log."""
+        segments = [segment for segment in self.segments if segment.base_offset <= end.base_offset]
+        if segments and segments[-1].base_offset == end.base_offset:
+            size = min(segments[-1].size_bytes, end.size_bytes)
+            segments[-1] = replace(segments[-1], size_bytes=size, end_offset=MAX_OFFSET)
+        return LogListing(
+            tuple(segments),
+            tuple(snapshot for snapshot in self.snapshots if snapshot[0] <= end.offset),
+            tuple(base for base in self.without_log if base <= end.base_offset),
+        )
 
 
 def list_log(
@@ -172,6 +185,14 @@ def list_with_tail(
                 raise
         listed = None
     raise AssertionError
+
+
+def list_before_write(
+    directory: Folder, end: EndBeforeWrite, max_batch_bytes: int
+) -> tuple[LogListing, Tail]:
+    """List a partition directory as it was before an unfinished write. Raises as list_log."""
+    listing = list_log(directory, max_batch_bytes).before_write(end)
+    return listing, Tail(listing.segments[-1].size_bytes if listing.segments else 0, end.offset)
 
 
 def _tail(listing: LogListing, clean_shutdown: bool, max_batch_bytes: int) -> Tail:

@@ -294,7 +294,7 @@ class LogState:
         *,
         check_crcs: bool = False,
     ) -> Iterator[tuple[LogSegment, Scanned]]:
-        """Yield the batch headers of the log, with their segments. Those of an unfinished write are left out.
+        """Yield the batch headers of the log, with their segments.
 
         Args:
             start_offset: start at the batch with this offset; None: at the first batch of the first segment.

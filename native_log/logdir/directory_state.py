@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.arguments import HighWatermark
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.logdir.discovery import PartitionDir
     from native_log.storage import Storage
 
@@ -123,8 +124,9 @@ class DirectoryState:
             limit = self.broker_high_watermarks.get(key)
         if limit is None:
             limit = self.unsaved_high_watermark(directory.topic)
-        end = self.unfinished_offset(directory)
-        if end is not None:
+        before_write = self.end_before_write(directory)
+        if before_write is not None:
+            end = before_write.offset
             limit = end if not is_live or limit is None else min(end, limit)
             is_live = True
         start = saved.log_start_offsets.get(key)
@@ -132,7 +134,7 @@ class DirectoryState:
             log_start_offset=start,
             high_watermark=limit,
             checkpointed_high_watermark=saved.high_watermarks.get(key),
-            unfinished_offset=end,
+            before_write=before_write,
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
             live=is_live,
@@ -145,13 +147,13 @@ class DirectoryState:
         """Whether a write was interrupted during its commit. A running writer holds the lock."""
         return self.unfinished is not None and self.lock_holder is None
 
-    def unfinished_offset(self, directory: PartitionDir) -> int | None:
-        """Return the offset at which an unfinished write appends to the log; None if it does not."""
-        return None if self.unfinished is None else self.unfinished.log_end_offset(directory.path.name)
+    def end_before_write(self, directory: PartitionDir) -> EndBeforeWrite | None:
+        """Return where a log ended before an unfinished write; None: none appends to it."""
+        return None if self.unfinished is None else self.unfinished.end_before(directory.path.name)
 
     def is_uncommitted(self, directory: PartitionDir) -> bool:
         """Return whether an unfinished write creates the partition, so that it is not read."""
-        return self.unfinished is not None and directory.path.name in self.unfinished.created.values()
+        return self.unfinished is not None and self.unfinished.creates(directory.path.name)
 
     def unsaved_high_watermark(self, topic: str) -> int | None:
         """Return the high watermark of a partition that has no entry in the checkpoint.

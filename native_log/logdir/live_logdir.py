@@ -91,8 +91,8 @@ class _OpenCopy:
     @property
     def unfinished_end(self) -> int | None:
         """The offset from which on an unfinished write left records; None: there is no such write."""
-        unfinished = self.state.unfinished
-        return None if unfinished is None else unfinished.log_end_offset(self.partition.path.name)
+        before_write = self.state.end_before_write(self.partition)
+        return None if before_write is None else before_write.offset
 
 
 @dataclass(slots=True)

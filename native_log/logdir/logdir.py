@@ -634,10 +634,6 @@ class LogDir(InternalTables):
         """Yield what a broker would reject in the roots of the log directories."""
         yield from root_problems(self._directories, self._catalog.found)
 
-    def unfinished_offset(self, directory: PartitionDir) -> int | None:
-        """Return the offset at which an unfinished write appends to the log; None if it does not."""
-        return self._directories[directory.path.parent].unfinished_offset(directory)
-
     def file_problems(self, directory: PartitionDir) -> Iterator[Problem]:
         """Yield what a broker would reject among the checkpoint and metadata files of a partition."""
         is_live = self._directories[directory.path.parent].lock_holder is not None

@@ -264,14 +264,14 @@ class PartitionLogs:
         """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
         log = self._open(directory).state
         state = self._state(directory)
-        end = state.unfinished_offset(directory)
-        if end is None:
+        before_write = state.end_before_write(directory)
+        if before_write is None:
             return log, None
         # The unfinished write limits this copy, but not the merged log.
         whole = replace(state, unfinished=None)
         checkpoints = whole.partition_checkpoints(directory, self._options.high_watermark)
         source = replace(self._source(directory), checkpoints=checkpoints)
-        return source.open(), end
+        return source.open(), before_write.offset
 
     def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
         """Return the function that follows a partition with its copies."""

@@ -33,6 +33,7 @@ from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery, recovery_row
 from native_log.logdir.selection import PartitionSelection, filter_partitions
+from native_log.logdir.unfinished_writes import before_unfinished_writes
 from native_log.system import available_cores
 from native_log.workers import worker_threads
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.log.recovery.log_recovery import LogRecovery
 
 logger = logging.getLogger(__name__)
@@ -108,9 +110,8 @@ def recover(
                 _set_malformed_checkpoints_aside(log_dir, dry_run=True)
             else:
                 check_checkpoints(log_dir)  # as WriteSession does
-        results = options.recover_all(
-            recoverable_partitions(discoveries, topics, exclude_topics), saved, dry_run=True
-        )
+        partitions = recoverable_partitions(discoveries, topics, exclude_topics)
+        results = options.recover_all(before_unfinished_writes(partitions), saved, dry_run=True)
     else:
         results = _recover_locked(locations, topics, exclude_topics, options, is_complete=is_complete)
     return pa.Table.from_pylist(
@@ -151,7 +152,7 @@ def _recover_locked(
         for log_dir in whole:
             _set_malformed_checkpoints_aside(log_dir, dry_run=False)
         try:
-            results = options.recover_all(partitions, saved, dry_run=False)
+            results = options.recover_all(dict.fromkeys(partitions), saved, dry_run=False)
         except BaseException:
             for partition in partitions:
                 sessions[partition.path.parent].release(partition.path, partition.key, None)
@@ -179,15 +180,25 @@ class _Options:
     on_partition: Callable[[PartitionRecovery], None]
 
     def recover_all(
-        self, partitions: Sequence[PartitionDir], saved: Mapping[Path, OffsetCheckpoints], *, dry_run: bool
+        self,
+        partitions: Mapping[PartitionDir, EndBeforeWrite | None],
+        saved: Mapping[Path, OffsetCheckpoints],
+        *,
+        dry_run: bool,
     ) -> list[PartitionRecovery]:
-        """Recover partitions in parallel. `saved`: the checkpoints of each log directory."""
+        """Recover partitions in parallel.
+
+        Args:
+            partitions: the partitions, and where an unfinished write found the ends of their logs.
+            saved: the checkpoints of each log directory.
+            dry_run: see `recover`.
+        """
         done = []
         known = KnownTopics.read(saved)
         configs = [known.valid_settings(partition, self.config) for partition in partitions]
         with worker_threads(self.threads, "log-recovery") as pool:
             recover_one = partial(self._recover, saved=saved, dry_run=dry_run)
-            for result in pool.map(recover_one, partitions, configs):
+            for result in pool.map(recover_one, partitions, partitions.values(), configs):
                 self.on_partition(result)
                 done.append(result)
         return done
@@ -195,6 +206,7 @@ class _Options:
     def _recover(
         self,
         partition: PartitionDir,
+        before_write: EndBeforeWrite | None,
         config: LogConfig,
         *,
         saved: Mapping[Path, OffsetCheckpoints],
@@ -214,6 +226,7 @@ class _Options:
                 recovery_point=0 if self.from_start else checkpoints.recovery_points.get(partition.key, 0),
                 log_start_offset=checkpoints.log_start_offsets.get(partition.key, 0),
                 config=config,
+                before_write=before_write,
                 dry_run=dry_run,
                 before_cut=before_cut,
             )

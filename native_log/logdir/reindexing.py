@@ -18,6 +18,7 @@ from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.recovery import recoverable_partitions
+from native_log.logdir.unfinished_writes import before_unfinished_writes
 from native_log.outcomes import as_planned
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
 
@@ -115,9 +117,10 @@ def reindex(
         discoveries = [find_partitions(location) for location in locations]
         partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         known = KnownTopics.read(dict.fromkeys(discovery.log_dir for discovery in discoveries))
-        configs = [known.valid_settings(partition, config or {}) for partition in partitions]
+        ends = before_unfinished_writes(partitions) if dry_run else dict.fromkeys(partitions)
+        configs = [known.valid_settings(partition, config or {}) for partition in ends]
         with worker_threads(threads, "log-reindexing") as pool:
-            for result in pool.map(partial(_reindex, dry_run=dry_run), partitions, configs):
+            for result in pool.map(partial(_reindex, dry_run=dry_run), ends, ends.values(), configs):
                 on_partition(result)
                 done.append(result)
     report = pa.Table.from_pylist(list(map(_row, done)), schema=REINDEX_SCHEMA)
@@ -141,10 +144,14 @@ def _row(done: PartitionReindexing) -> dict[str, object]:
     return row
 
 
-def _reindex(partition: PartitionDir, config: LogConfig, *, dry_run: bool) -> PartitionReindexing:
+def _reindex(
+    partition: PartitionDir, before_write: EndBeforeWrite | None, config: LogConfig, *, dry_run: bool
+) -> PartitionReindexing:
     indexed = changed = 0
     try:
         listing = list_log(str(partition.path), MAX_BATCH_BYTES)
+        if before_write is not None:
+            listing = listing.before_write(before_write)
         base = listing.segments[0].base_offset if listing.segments else 0
         states = newest_snapshot(partition.path, listing.snapshots, base, base)
         aborted: list[AbortedTxn] = []

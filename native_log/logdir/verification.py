@@ -257,16 +257,16 @@ def _log_problems(
     on_doubt: Callable[[GapCount], None],
 ) -> list[Problem]:
     """Return the problems of a log, without those of the batches that an unfinished write appends."""
-    unfinished = [log_dir.unfinished_offset(directory)]
+    before_write = [log.checkpoints.before_write]
 
     def reopen() -> PartitionLog:
         log = log_dir.reopen_copy(directory)
-        unfinished.append(log_dir.unfinished_offset(directory))
+        before_write.append(log.checkpoints.before_write)
         return log
 
     gaps = explain_gaps(log_dir.topic_facts(directory))
     problems = list(verify_log(log, advance, threads, gaps, on_doubt, reopen))
-    end = min((offset for offset in unfinished if offset is not None), default=None)
+    end = min((end.offset for end in before_write if end is not None), default=None)
     return [each for each in problems if end is None or each.offset is None or each.offset < end]
 
 

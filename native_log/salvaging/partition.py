@@ -11,6 +11,7 @@ from native_log.checkpoints.leader_epochs import (
     drop_contradicted,
     read_leader_epochs,
 )
+from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.checkpoints.write_session import ClosedLog
 from native_log.errors import KafkaLogError, LogTruncatedError, error_message
 from native_log.log.epoch_check import EpochCheck
@@ -81,7 +82,7 @@ def copy_log(
     """
     if target is not None:
         create_directory(target)
-    listed = _list_source(str(source.directory.path), max_batch_bytes)
+    listed = _list_source(source, max_batch_bytes)
     copy = _LogCopy(source, target, listed, max_batch_bytes, advance)
     copy.copy_segments()
     return copy.finish()
@@ -104,7 +105,8 @@ class _ListedSource:
     findings: tuple[Finding, ...]
 
 
-def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
+def _list_source(source: SourceLog, max_batch_bytes: int) -> _ListedSource:
+    path = str(source.directory.path)
     try:
         irregular = irregular_logs(path)
         names = [name for name in file_names(path) if name not in irregular]
@@ -114,6 +116,8 @@ def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
         if hiding:
             ignored = ignored.union(segment.log for segment in hiding)
             listing = list_log(path, max_batch_bytes, ignored)
+        skipped = _uncommitted(source, listing)
+        listing = source.committed(listing)
     except (KafkaLogError, OSError) as error:
         unreadable = Finding("lost", "unreadable", path, reason=error_message(error))
         return _ListedSource((), LogListing((), ()), frozenset(), (unreadable,))
@@ -125,7 +129,23 @@ def _list_source(path: str, max_batch_bytes: int) -> _ListedSource:
         Finding("warning", "file", str(segment.path), 0, segment.size_bytes, reason=reason)
         for segment in hiding
     ]
-    return _ListedSource(names, listing, ignored, tuple(findings))
+    return _ListedSource(names, listing, ignored, (*findings, *skipped))
+
+
+def _uncommitted(source: SourceLog, listing: LogListing) -> list[Finding]:
+    """Return a finding that says what an unfinished write has appended, if it has appended anything."""
+    end = source.checkpoints.before_write
+    if end is None:
+        return []
+    for segment in listing.segments:
+        if segment.base_offset < end.base_offset:
+            continue
+        position = end.size_bytes if segment.base_offset == end.base_offset else 0
+        if segment.size_bytes > position:
+            reason = f"an unfinished write appended what follows offset {end.offset}, which does not count"
+            path = str(segment.path)
+            return [Finding("skipped", "uncommitted", path, position, first_offset=end.offset, reason=reason)]
+    return []
 
 
 def _missing_segments(listed: _ListedSource) -> dict[int, str]:
@@ -175,12 +195,11 @@ class _LogCopy:
         self._transactions = TransactionCheck(str(self._path))
         self._files = LogFiles(target)
         self._size_bytes = 0
-        self._is_cut = False
 
     def copy_segments(self) -> None:
         """Copy all segments. If a broker removes or truncates one meanwhile, list the log again."""
         segments, resume_at, failures = list(self._listed.listing.segments), 0, 0
-        while segments and not self._is_cut:
+        while segments:
             segment = segments.pop(0)
             copied_before = self._size_bytes
             try:
@@ -193,17 +212,18 @@ class _LogCopy:
                     continue
             resume_at = max(self.account.next_offset or 0, segment.base_offset)
             try:
-                current = list_log(str(self._path), self._max_batch_bytes, self._listed.ignored).segments
+                listing = list_log(str(self._path), self._max_batch_bytes, self._listed.ignored)
             except (KafkaLogError, OSError) as error:
                 self._lose_file(segment, error_message(error))
                 continue
-            segments = [segment for segment in current if segment.end_offset > resume_at]
+            listing = self._source.committed(listing)
+            segments = [segment for segment in listing.segments if segment.end_offset > resume_at]
         self._files.close()
 
     def _copy_segment(self, segment: LogSegment, resume_at: int) -> None:
         self._last_base = max(self._last_base, segment.base_offset, resume_at)
         try:
-            file = FaultyFile(str(segment.path))
+            file = FaultyFile(str(segment.path), self._end_position(segment))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -218,9 +238,12 @@ class _LogCopy:
                 self._copy_part(file, segment, data, batches, part.damaged)
                 self._advance(part.end_position - read)
                 read = part.end_position
-                if self._is_cut:
-                    return
             self._advance(file.size_bytes - read)
+
+    def _end_position(self, segment: LogSegment) -> int | None:
+        """Return where the committed part of a segment ends; None: at the end of its file."""
+        end = self._source.checkpoints.before_write
+        return None if end is None or segment.base_offset < end.base_offset else end.size_bytes
 
     def _lose_bytes(self, file: FaultyFile, end_offset: int | None, damaged: DamagedRange) -> None:
         """Note a damaged range. At the end of the log, zeros and an unfinished append lose nothing.
@@ -258,17 +281,6 @@ class _LogCopy:
         damaged: Sequence[DamagedRange],
     ) -> None:
         """Copy batches, and account for them and for the damage between and after them."""
-        limit = self._source.end_offset
-        first = None if limit is None else first_at_least(batches, "lastOffset", limit)
-        if first is not None:
-            reason = f"an unfinished write appended the batches from offset {limit} on, which do not count"
-            finding = Finding("skipped", "uncommitted", file.path, first_offset=limit, reason=reason)
-            self.account.findings.append(finding)
-            self._is_cut = True
-            cut_position = int64s(batches, "position")[first]
-            damaged = [each for each in damaged if each.position < cut_position]
-            batches = batches.slice(0, first)
-            data = data[: sum(int32s(batches, "sizeInBytes"))]
         rows = _Rows(batches)
         end_offset, row = _end_offset(segment), 0
         for each in damaged:
@@ -351,10 +363,13 @@ class _LogCopy:
 
     def _reached(self) -> tuple[int, str]:
         """Return the offset that the log had reached, and what shows that."""
+        before_write = self._source.checkpoints.before_write
+        if before_write is not None:
+            return before_write.offset, WRITE_INTENT
         high_watermark = self._source.checkpoints.high_watermark or 0
         snapshots = self._listed.listing.snapshots
         snapshot, name = snapshots[0] if snapshots else (0, "")
-        if self._is_cut or max(high_watermark, snapshot) == 0:
+        if max(high_watermark, snapshot) == 0:
             return 0, ""
         if high_watermark >= snapshot:
             return high_watermark, "replication-offset-checkpoint"

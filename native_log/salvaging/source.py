@@ -220,9 +220,6 @@ def _source_log(
     directory: PartitionDir, state: DirectoryState, facts: TopicFacts, topic_id: str | None
 ) -> SourceLog:
     checkpoints = state.partition_checkpoints(directory, "ignore")
-    end_offset = None
-    if state.unfinished is not None:
-        end_offset = state.unfinished.log_end_offset(directory.path.name)
     try:
         config = facts.settings().config
     except InvalidConfigError:
@@ -230,7 +227,6 @@ def _source_log(
     return SourceLog(
         directory,
         checkpoints,
-        end_offset,
         explain_gaps(facts),
         facts.is_remote(),
         state.lock_holder is not None,

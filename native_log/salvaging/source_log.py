@@ -10,6 +10,7 @@ from native_log.policies import Gaps
 
 if TYPE_CHECKING:
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+    from native_log.log.listing import LogListing
     from native_log.logdir import PartitionDir
 
 
@@ -19,8 +20,7 @@ class SourceLog:
 
     Attributes:
         directory: the partition directory.
-        checkpoints: its entries in the checkpoint files.
-        end_offset: copy no batch from this offset on: an unfinished write has appended them; None: copy all.
+        checkpoints: its entries in the checkpoint files. What an unfinished write has appended is not copied.
         gaps: whether compaction explains gaps.
         is_remote: the topic has remote storage.
         is_live: a broker has the directory open, and may be writing to the last segment.
@@ -31,13 +31,17 @@ class SourceLog:
 
     directory: PartitionDir
     checkpoints: PartitionCheckpoints
-    end_offset: int | None = None
     gaps: Gaps = Gaps.UNKNOWN
     is_remote: bool = False
     is_live: bool = False
     topic_id: str | None = None
     needs_topic_id: bool = True
     config: LogConfig = field(default_factory=LogConfig)
+
+    def committed(self, listing: LogListing) -> LogListing:
+        """Return a listing of the log without what an unfinished write has appended."""
+        before_write = self.checkpoints.before_write
+        return listing if before_write is None else listing.before_write(before_write)
 
     def ends_before_start(self, end_offset: int) -> bool:
         """Return whether a log that ends at `end_offset` ends before its checkpointed start offset."""

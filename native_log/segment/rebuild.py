@@ -110,7 +110,8 @@ def rebuild(
     valid_bytes, next_offset = 0, base
     damage = out_of_order = None
     with segment.open() as file:
-        for checked in _in_any_order(file, segment):
+        end = min(file.size_bytes, segment.size_bytes)
+        for checked in _in_any_order(file, end, segment):
             batches, damage = _valid_batches(checked.batches, base)
             if damage is None and checked.damage is not None and checked.damage.kind == ORDER:
                 out_of_order = checked.damage
@@ -125,8 +126,8 @@ def rebuild(
                 next_offset = int64s(batches, "lastOffset")[last] + 1
             if damage is not None:
                 break
-        if damage is None and valid_bytes < file.size_bytes:
-            damage = damage_of(checked, file.size_bytes)
+        if damage is None and valid_bytes < end:
+            damage = damage_of(checked, end)
     try:
         indexes.finish()
     except InvalidOffsetError as error:
@@ -208,12 +209,12 @@ def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | N
     return CheckedSegment(segment, 0, segment.base_offset, damage, out_of_order)
 
 
-def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Checked]:
+def _in_any_order(file: DataFile, end: int, segment: LogSegment) -> Iterator[Checked]:
     """Check all batches, in any order of offsets. The first one out of order is the damage of one Checked."""
     order: OffsetOrder | None = segment.offset_order(file)
     position = 0
     while True:
-        for checked in check_batches(file, position, order=order, accept_newer=True):
+        for checked in check_batches(file, position, end_position=end, order=order, accept_newer=True):
             yield checked
         if checked.damage is None or checked.damage.kind != ORDER:
             return

@@ -108,6 +108,7 @@ def check_batches(
     file: DataFile,
     position: int,
     *,
+    end_position: int | None = None,
     check_records: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
@@ -123,13 +124,14 @@ def check_batches(
         out batches with a wrong CRC, where the next batch is near (Checked.skipped).
 
     Args:
+        end_position: where the file is treated as ending; None: at its end.
         max_batch_bytes: a batch that claims more bytes is damaged; by default, it may have any size.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
         accept_newer: see `check_file`.
         search: see BatchCursor.
         skipper: that of a BatchSearch; None: the check ends at damage.
     """
-    end = file.size_bytes
+    end = file.size_bytes if end_position is None else end_position
     file.will_read(position, end)
     cursor = BatchCursor(file, position, end, order, search=search)
     while True:

@@ -35,9 +35,16 @@ class FaultyFile(DataFile):
 
     __slots__ = ("faults",)
 
-    def __init__(self, path: str) -> None:
-        """Open the file. Raises FileNotFoundError, PermissionError, OSError."""
+    def __init__(self, path: str, end_position: int | None = None) -> None:
+        """Open the file. Raises FileNotFoundError, PermissionError, OSError.
+
+        Args:
+            path: the path of the file.
+            end_position: where the file is treated as ending; None: at its end.
+        """
         super().__init__(path)
+        if end_position is not None:
+            self.size_bytes = min(self.size_bytes, end_position)
         self.faults: list[Fault] = []
 
     def read_into(self, buffer: memoryview, position: int) -> None:

@@ -269,7 +269,8 @@ class TestWrites:
     """Writes to several partitions that are shown when they are committed."""
 
     def intent(self, root: Path) -> WriteIntent:
-        backup = PartitionBackup("t-0", 6, 9, {}, {}, 0, None)
+        size = (root / "t-0" / file_name(0, "log")).stat().st_size
+        backup = PartitionBackup.of(root / "t-0", 0, (size, 0, 0), (6, 9))
         return WriteIntent("job", (backup,), {deleted_name("new", 0, "job"): "new-0"})
 
     def test_an_unfinished_write_is_not_shown(self, root: Path) -> None:

@@ -71,7 +71,9 @@ def test_a_copy_that_cannot_be_opened_is_left_out(tmp_path: Path, caplog: pytest
 @pytest.mark.parametrize("others", [5, 9])
 def test_records_of_an_unfinished_write_are_not_read(tmp_path: Path, others: int) -> None:
     write_copy(tmp_path / "a", batches(0, others))
-    write_copy(tmp_path / "b", batches(0, 12))
-    WriteIntent("job", (PartitionBackup("t-0", 15, 36, {}, {}, 0, None),), {}).write(tmp_path / "b")
+    second = write_copy(tmp_path / "b", batches(0, 12))
+    size = sum(len(batch.data) for batch in batches(0, 5))
+    backup = PartitionBackup.of(second, 0, (size, 0, 0), (15, 36))
+    WriteIntent("job", (backup,), {}).write(tmp_path / "b")
     log = LogDir(tmp_path / "a", tmp_path / "b", replicas="merge").partition("t", 0)
     assert rows(log.read()) == rows_of(batches(0, others))

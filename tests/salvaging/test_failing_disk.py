@@ -173,13 +173,13 @@ def test_segments_that_a_broker_merges_meanwhile_are_found_again(
     logs = source / "t-0"
     opened: list[str] = []
 
-    def open_file(path: str) -> FaultyFile:
+    def open_file(path: str, end_position: int | None) -> FaultyFile:
         opened.append(Path(path).name)
         if opened == [log_name(0), log_name(100)]:
             merged = b"".join([*segments[0][1:], *segments[100]])
             (logs / log_name(0)).write_bytes(merged)
             (logs / log_name(100)).unlink()
-        return FaultyFile(path)
+        return FaultyFile(path, end_position)
 
     monkeypatch.setattr(salvaged_partition, "FaultyFile", open_file)
     report = native_log.salvage(source, tmp_path / "copy", threads=1)
@@ -191,10 +191,10 @@ def test_segments_that_a_broker_merges_meanwhile_are_found_again(
 def test_a_segment_that_always_disappears_is_reported(
     source: Path, segments: dict[int, list[bytes]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def open_file(path: str) -> FaultyFile:
+    def open_file(path: str, end_position: int | None) -> FaultyFile:
         if path.endswith(log_name(100)):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return FaultyFile(path)
+        return FaultyFile(path, end_position)
 
     monkeypatch.setattr(salvaged_partition, "FaultyFile", open_file)
     report = native_log.salvage(source, tmp_path / "copy", threads=1)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.config import LogConfig
     from native_log.records import Damage
     from native_log.segment.segment import LogSegment
@@ -114,6 +115,7 @@ def recover_log(
     recovery_point: int,
     log_start_offset: int,
     config: LogConfig,
+    before_write: EndBeforeWrite | None = None,
     dry_run: bool = False,
     before_cut: Callable[[LogRecovery], None] = lambda _: None,
 ) -> LogRecovery:
@@ -130,6 +132,7 @@ def recover_log(
         recovery_point: the offset up to which (exclusive) the log was flushed to disk.
         log_start_offset: the first offset of the log.
         config: the log's settings.
+        before_write: in a dry run, where an unfinished write found the end of the log; None: there is none.
         dry_run: change nothing, and only return what the recovery would do.
         before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
             error, no data is removed.
@@ -139,7 +142,8 @@ def recover_log(
     left_behind = leftover_files(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
-    segments = list_log(str(path), MAX_BATCH_BYTES).segments
+    listing = list_log(str(path), MAX_BATCH_BYTES)
+    segments = (listing if before_write is None else listing.before_write(before_write)).segments
     checker = _Checker(path, segments, log_start_offset, config, dry_run=dry_run)
     removed: tuple[LogSegment, ...] = ()
     first = _first_to_check(segments, recovery_point)

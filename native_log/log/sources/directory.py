@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import PartitionKind, parse_partition_name
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.errors import KafkaLogError
-from native_log.log.listing import list_with_tail
+from native_log.log.listing import list_before_write, list_with_tail
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.sources.one_copy import OneCopy
 from native_log.log.sources.relocation import relocate
@@ -94,7 +94,9 @@ class DirectorySource(OneCopy):
 
     def open(self, listed: OrdinaryLog | None = None) -> LogState:
         """See LogSource. `listed` is what `list_ahead` has found in the directory."""
-        clean_shutdown = self.checkpoints.clean_shutdown
+        clean_shutdown, before_write = self.checkpoints.clean_shutdown, self.checkpoints.before_write
+        if before_write is not None:
+            return self.state(*list_before_write(self.folder, before_write, self.max_batch_bytes))
         return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
 
     def locate_again(

@@ -73,16 +73,12 @@ def headers(
     check_crcs: bool,
 ) -> Iterator[tuple[LogSegment, Scanned]]:
     """Yield the batch headers of the segments. See LogState.headers."""
-    window, unfinished = Window(), state.checkpoints.unfinished_offset
+    window = Window()
     first = 0 if start_offset is None else max(0, bisect_right(state.base_offsets, start_offset) - 1)
     for segment in state.segments[first:]:
-        if unfinished is not None and segment.base_offset >= unfinished:
-            return
         end = state.end_position(segment)
         if end == 0:
             continue
-        if unfinished is not None and segment.end_offset > unfinished:
-            end = _find_locations(state, segment, [unfinished], window)[unfinished].end_position
         with SegmentLookup(segment, end, window, max_batch_bytes=state.max_batch_bytes) as lookup:
             position, next_offset = 0, segment.base_offset
             if start_offset is not None and start_offset > segment.base_offset:
