@@ -10,14 +10,15 @@ import shutil
 import signal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from native_log import LogDir, recover, verify
-from native_log.checkpoints.write_intent import WRITE_INTENT
+from native_log import LogDir, compact, diff, recover, reindex, retain, salvage, verify
+from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
-from native_log.publish import offsets
+from native_log.publish import offsets, partitions
 from native_log.publish.job import WriteJob
 from native_log.records import reference
 from tests.builders.commits import NOW_MS, expected, records, stage, values, write
@@ -103,8 +104,8 @@ def run_killed(work: Callable[[], None], step: int) -> bool:
 
 def assert_valid(data: Path) -> None:
     logs = LogDir(data)
-    for topic, partitions in logs.topics().items():
-        for partition in partitions:
+    for topic, numbers in logs.topics().items():
+        for partition in numbers:
             assert list(verify_log(logs.partition(topic, partition))) == []
 
 
@@ -118,6 +119,16 @@ def recover_as_broker(data: Path, copy: Path) -> list[int]:
     assert_valid(copy)
     shutil.rmtree(copy)
     return ends
+
+
+DRY_RUNS: dict[Callable[..., pa.Table], dict[str, object]] = {
+    recover: {},
+    reindex: {},
+    retain: {"retention.bytes": 1500, "cleanup.policy": "delete"},
+    compact: {"min.cleanable.dirty.ratio": 0, "cleanup.policy": "compact"},
+}
+NOT_COMPARED = {"path", "filesLeftBehind", "changedSegments", "segments"}
+"""Columns of dry runs that may differ after a kill, and their paths."""
 
 
 def records_in_batches(data: Path) -> int:
@@ -187,6 +198,34 @@ def test_readers_after_a_kill_see_the_records_before_the_commit(appended: int, t
         if not was_killed:
             break
     assert len(sizes) > 1
+
+
+@pytest.mark.parametrize(("owner", "function"), [(partitions, "write_first_prefix"), (WriteIntent, "commit")])
+def test_a_dry_run_after_a_kill_leaves_out_the_write(
+    owner: object, function: str, before: Path, tmp_path: Path
+) -> None:
+    """A run that changes files rolls the write back first.
+
+    The first killed call would have replaced the zeros at which segments begin, the second one is the commit.
+    """
+    data = tmp_path / "data"
+    shutil.copytree(before, data)
+    pid = os.fork()
+    if pid == 0:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, function, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+            write_two_topics(data)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert (data / WRITE_INTENT).exists()
+    for run, config in DRY_RUNS.items():
+        rows, before_write = (run(path, dry_run=True, config=config) for path in (data, before))
+        names = [name for name in rows.column_names if name not in NOT_COMPARED]
+        assert rows.select(names) == before_write.select(names)
+    assert diff(data, before).read_all().num_rows == 0
+    report = salvage(data, tmp_path / "copy")
+    assert "lost" not in report.column("status").to_pylist()
+    assert values(tmp_path / "copy") == expected((0, 400))
 
 
 def test_no_space_left_at_any_change(before: Path, tmp_path: Path) -> None:
