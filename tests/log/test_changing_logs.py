@@ -11,6 +11,7 @@ import pytest
 import native_log
 from native_log import LogTruncatedError, PartitionCheckpoints, PartitionLog
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
+from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
 from native_log.log import listing
 from native_log.log.verification import verify_log
 from native_log.policies import Gaps
@@ -56,6 +57,22 @@ def open_live(directory: Path) -> PartitionLog:
 def compact_first(directory: Path) -> None:
     """Replace the first two segments by one with every other batch."""
     compact(directory, WHOLE[:10:2], merged=15)
+
+
+def test_an_unfinished_write_is_committed_and_its_segment_rewritten(directory: Path) -> None:
+    """The position at which the write began means nothing in the new file."""
+    size = sum(len(batch.data) for batch in WHOLE[10:15])
+    before_write = EndBeforeWrite(45, 30, size)
+    checkpoints = PartitionCheckpoints(live=True, high_watermark=45, before_write=before_write)
+    log = PartitionLog.open(directory, checkpoints=checkpoints)
+    assert (log.log_end_offset, log.size_bytes) == (45, sum(len(batch.data) for batch in WHOLE[:15]))
+    assert rows(log.read()) == rows_of(WHOLE[:15])
+    rewritten = batches(10, 20, tag="a longer value: " * 10)
+    cleaned = directory / file_name(30, "cleaned")
+    cleaned.write_bytes(b"".join(batch.data for batch in rewritten))
+    cleaned.replace(directory / file_name(30, "log"))
+    assert rows(log.read()) == rows_of([*WHOLE[:10], *rewritten[:5]])
+    assert sum(part.num_rows for part in log.batches()) == 20
 
 
 @pytest.mark.parametrize("deleted", [[0], [0, 15]])

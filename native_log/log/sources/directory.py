@@ -99,6 +99,12 @@ class DirectorySource(OneCopy):
             return self.state(*list_before_write(self.folder, before_write, self.max_batch_bytes))
         return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
 
+    def reopen(self) -> LogState:
+        """See LogSource. What was an unfinished write may have been committed, and compacted, since then."""
+        if self.checkpoints.before_write is None:
+            return self.open()
+        return replace(self, checkpoints=replace(self.checkpoints, before_write=None)).open()
+
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
     ) -> Relocated:
@@ -108,7 +114,7 @@ class DirectorySource(OneCopy):
         removes it a minute later (file.delete.delay.ms). Until then, the records are read there.
         """
         try:
-            state = self.open()
+            state = self.reopen()
         except FileNotFoundError:
             if not self.folder.was_removed():
                 raise
