@@ -102,7 +102,7 @@ class DirectoryState:
         return replace(self, lock_holder=holder, unfinished=WriteIntent.read(self.folder))
 
     def partition_checkpoints(
-        self, directory: PartitionDir, high_watermark: HighWatermark
+        self, directory: PartitionDir, high_watermark: HighWatermark, *, is_merged: bool = False
     ) -> PartitionCheckpoints:
         """Return the checkpoints of a partition in this log directory.
 
@@ -111,6 +111,8 @@ class DirectoryState:
         Args:
             directory: the partition.
             high_watermark: where its log ends: see LogDir.
+            is_merged: it is merged with other copies. An unfinished write limits this copy, but not the
+                merged log.
         """
         if directory.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
             # Checkpoint entries of the same topic and partition belong to a topic that was created later.
@@ -125,7 +127,7 @@ class DirectoryState:
         if limit is None:
             limit = self.unsaved_high_watermark(directory.topic)
         before_write = self.end_before_write(directory)
-        if before_write is not None:
+        if before_write is not None and not is_merged:
             end = before_write.offset
             limit = end if not is_live or limit is None else min(end, limit)
             is_live = True

@@ -88,12 +88,6 @@ class _OpenCopy:
                 raise
             return None
 
-    @property
-    def unfinished_end(self) -> int | None:
-        """The offset from which on an unfinished write left records; None: there is no such write."""
-        before_write = self.state.end_before_write(self.partition)
-        return None if before_write is None else before_write.offset
-
 
 @dataclass(slots=True)
 class _OpenLog:
@@ -321,14 +315,11 @@ class LiveLogDir:
             return changes[0]
         if isinstance(opened.log, LiveTieredLog):
             return opened.log.advance(changes[0])
-        ends = [copy.unfinished_end for copy in opened.copies]
-        return opened.log.advance([copy.log for copy in opened.copies], ends, changes)
+        return opened.log.advance([copy.log for copy in opened.copies], changes)
 
     def _checkpoints(self, partition: PartitionDir, state: DirectoryState) -> PartitionCheckpoints:
-        # An unfinished write limits a copy, but not a merged log.
-        if self._options.is_merging and state.unfinished is not None:
-            state = replace(state, unfinished=None)
-        return state.partition_checkpoints(partition, self._options.high_watermark)
+        options = self._options
+        return state.partition_checkpoints(partition, options.high_watermark, is_merged=options.is_merging)
 
     def _list_again(self) -> None:
         """Find the partitions again after a directory is gone: a broker has removed it, or moved it."""
@@ -448,8 +439,7 @@ class LiveLogDir:
     ) -> _OpenLog:
         copies = self._open_copies(self._copies[key], known)
         gaps = gaps_of(map(self._known_topics.facts, self._copies[key]))
-        ends = [copy.unfinished_end for copy in copies]
-        return _OpenLog(LiveMergedLog([copy.log for copy in copies], ends, gaps, join), copies)
+        return _OpenLog(LiveMergedLog([copy.log for copy in copies], gaps, join), copies)
 
     def _join(self, partition: PartitionDir, log: LogState) -> JoinedSource | None:
         """Join a log with remote storage."""

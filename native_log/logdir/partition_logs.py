@@ -255,23 +255,19 @@ class PartitionLogs:
 
         opened = open_copies(copies, self._open_for_merge)
         gaps = self.explain_gaps(copies)
-        source = merge([log for log, _ in opened], [end for _, end in opened], gaps)
+        source = merge(opened, gaps)
         if self._remote is not None and self._remote.has(copies[0]):
             source = self._remote.join(source.open(), gaps) or source
         return source
 
-    def _open_for_merge(self, directory: PartitionDir) -> tuple[LogState, int | None]:
-        """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
+    def _open_for_merge(self, directory: PartitionDir) -> LogState:
         log = self._open(directory).state
-        state = self._state(directory)
-        before_write = state.end_before_write(directory)
-        if before_write is None:
-            return log, None
-        # The unfinished write limits this copy, but not the merged log.
-        whole = replace(state, unfinished=None)
-        checkpoints = whole.partition_checkpoints(directory, self._options.high_watermark)
-        source = replace(self._source(directory), checkpoints=checkpoints)
-        return source.open(), before_write.offset
+        if log.checkpoints.before_write is None:
+            return log
+        checkpoints = self._state(directory).partition_checkpoints(
+            directory, self._options.high_watermark, is_merged=True
+        )
+        return replace(self._source(directory), checkpoints=checkpoints).open()
 
     def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
         """Return the function that follows a partition with its copies."""

@@ -12,6 +12,7 @@ import pytest
 from native_log import LogDir, UnknownTopicOrPartitionError
 from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
 from native_log.log.sources.joined import JoinedSource
+from native_log.segment.files import file_name
 from tests.builders.copies import batches, rows, rows_of, write_copy
 
 if TYPE_CHECKING:
@@ -77,3 +78,21 @@ def test_records_of_an_unfinished_write_are_not_read(tmp_path: Path, others: int
     WriteIntent("job", (backup,), {}).write(tmp_path / "b")
     log = LogDir(tmp_path / "a", tmp_path / "b", replicas="merge").partition("t", 0)
     assert rows(log.read()) == rows_of(batches(0, others))
+
+
+@pytest.mark.parametrize(("written", "rolls"), [(6, [15]), (12, [15, 24])])
+def test_the_start_of_an_unfinished_write_is_not_damage(
+    tmp_path: Path, written: int, rolls: list[int]
+) -> None:
+    """Its first batch begins with zeros until the other segments of the write are there."""
+    write_copy(tmp_path / "a", batches(0, 5))
+    second = write_copy(tmp_path / "b", batches(0, written), rolls=rolls)
+    size = (second / file_name(0, "log")).stat().st_size
+    backup = PartitionBackup.of(second, 0, (size, 0, 0), (15, 3 * written))
+    WriteIntent("job", (backup,), {}).write(tmp_path / "b")
+    with (second / file_name(15, "log")).open("r+b") as file:
+        file.write(bytes(12))
+    log = LogDir(tmp_path / "b", tmp_path / "a", replicas="merge").partition("t", 0)
+    assert rows(log.read()) == rows_of(batches(0, 5))
+    assert sum(part.num_rows for part in log.batches()) == 5
+    assert log.offset_for_max_timestamp() == 14

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.leader_epochs import EpochEntry
+    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.log.live.live_log import LiveLog
     from native_log.log.log_state import LogState
     from native_log.log.sources.joined import JoinedSource
@@ -43,7 +44,6 @@ class LiveMergedLog:
     def __init__(
         self,
         copies: Sequence[LiveLog],
-        ends: Sequence[int | None],
         gaps: Gaps,
         join: Callable[[LogState], JoinedSource | None] | None = None,
     ) -> None:
@@ -51,7 +51,6 @@ class LiveMergedLog:
 
         Args:
             copies: the copies, at least one.
-            ends: for each copy, the offset from which on an unfinished write left records; None: none.
             gaps: whether compaction explains offsets that no batch of a copy has.
             join: see LiveTieredLog; None: there is no remote storage.
 
@@ -63,12 +62,12 @@ class LiveMergedLog:
         """
         self._join = join
         self._copies = tuple(copies)
-        self._ends = tuple(ends)
+        self._ends = _ends(self._copies)
         self._gaps = gaps
         self._reported: set[str] = set()
         self._stable: StableOffset | None = None
         self._unmerged: list[LogChange] = []
-        self._source = self._merge(self._copies, self._ends)
+        self._source = self._merge(self._copies)
         self.log = self._snapshot(0)
 
     @property
@@ -95,14 +94,11 @@ class LiveMergedLog:
         """Return the leader epoch of an offset; None if it is unknown."""
         return epoch_of(self.leader_epochs, offset)
 
-    def advance(
-        self, copies: Sequence[LiveLog], ends: Sequence[int | None], changes: Iterable[LogChange]
-    ) -> LogChange:
+    def advance(self, copies: Sequence[LiveLog], changes: Iterable[LogChange]) -> LogChange:
         """Show the current state of the copies.
 
         Args:
             copies: the copies that exist now, at least one.
-            ends: see `__init__`.
             changes: what has changed in the copies since the last call.
 
         Returns:
@@ -113,18 +109,18 @@ class LiveMergedLog:
         changes, too.
         """
         self._unmerged += [change for change in changes if change is not UNCHANGED]
-        is_same = (self._copies, self._ends) == (tuple(copies), tuple(ends))
+        is_same = (self._copies, self._ends) == (tuple(copies), _ends(copies))
         if is_same and not self._unmerged and not is_outdated(self.log):
             return UNCHANGED
         before = self.log
         try:
-            self._source = self._merge(copies, ends)
+            self._source = self._merge(copies)
         except LogTruncatedError:
             raise
         except KafkaLogError as error:
             self._warn(error_message(error))
             return UNCHANGED
-        self._copies, self._ends = tuple(copies), tuple(ends)
+        self._copies, self._ends = tuple(copies), _ends(copies)
         self.log = self._snapshot(0)
         changed, self._unmerged = self._unmerged, []
         if None not in (before.topic_id, self.log.topic_id) and before.topic_id != self.log.topic_id:
@@ -147,8 +143,8 @@ class LiveMergedLog:
         if offset > self.log.high_watermark:
             self.log = self._snapshot(offset)
 
-    def _merge(self, copies: Sequence[LiveLog], ends: Sequence[int | None]) -> JoinedSource:
-        source = merge([copy.log.state for copy in copies], ends, self._gaps, warn=self._warn)
+    def _merge(self, copies: Sequence[LiveLog]) -> JoinedSource:
+        source = merge([copy.log.state for copy in copies], self._gaps, warn=self._warn)
         joined = None if self._join is None else self._join(source.open())
         return source if joined is None else joined
 
@@ -199,3 +195,8 @@ class LiveMergedLog:
             now.log_end_offset,
             now.high_watermark,
         ) or [segment.id for segment in before.segments] != [segment.id for segment in now.segments]
+
+
+def _ends(copies: Iterable[LiveLog]) -> tuple[EndBeforeWrite | None, ...]:
+    """Return where unfinished writes found the ends of copies."""
+    return tuple(copy.log.checkpoints.before_write for copy in copies)

@@ -35,7 +35,6 @@ class CopiesMerge:
     """
 
     copies: tuple[LogSource, ...]
-    end_offsets: tuple[int | None, ...]
     gaps: Gaps
 
     def __call__(self) -> JoinedSource:
@@ -43,17 +42,15 @@ class CopiesMerge:
 
         Raises KafkaLogError, OSError.
         """
-        ends = dict(zip(self.copies, self.end_offsets, strict=True))
         left = [copy for copy in self.copies if copy.folder.exists()] or self.copies
         for copy in self.copies:
             if copy not in left:
                 logger.warning("%s: this copy was removed while it was read; others are read", copy.path)
-        return merge([copy.open() for copy in left], [ends[copy] for copy in left], self.gaps)
+        return merge([copy.open() for copy in left], self.gaps)
 
 
 def merge(
     logs: Sequence[LogState],
-    end_offsets: Sequence[int | None],
     gaps: Gaps = Gaps.UNKNOWN,
     *,
     warn: Callable[[str], None] = logger.warning,
@@ -64,7 +61,6 @@ def merge(
 
     Args:
         logs: the copies, at least one.
-        end_offsets: for each copy, the offset from which on an unfinished write left records; None: none.
         gaps: whether compaction explains offsets that no batch of a copy has. If not, they are missing, and
             are read from other copies. If that is unknown, a warning is logged where they are read.
         warn: called with a sentence for each decision that leaves out records.
@@ -75,11 +71,11 @@ def merge(
     """
     _check_topic_ids(logs)
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "copy-states") as pool:
-        states = without_doubtful_batches(logs, list(pool.map(read_state, logs, end_offsets)))
+        states = without_doubtful_batches(logs, list(pool.map(read_state, logs)))
     plan = plan_merge(states)
     for decision in _decisions(plan, logs, states):
         warn(decision)
-    again = CopiesMerge(tuple(log.source for log in logs), tuple(end_offsets), gaps)
+    again = CopiesMerge(tuple(log.source for log in logs), gaps)
     return _join(plan, logs, states, again)
 
 

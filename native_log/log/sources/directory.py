@@ -75,14 +75,17 @@ class DirectorySource(OneCopy):
     def as_part(cls, log: LogState) -> DirectorySource:
         """Return the source of a directory's log as a part of a joined log.
 
-        The checkpoints of the directory limit the joined log, not this part.
+        The checkpoints of the directory limit the joined log, not this part. Only an unfinished write limits
+        this part.
         """
-        source = log.source
+        source, checkpoints = log.source, log.checkpoints
         return cls(
             source.path,
             source.topic,
             source.partition,
-            PartitionCheckpoints(clean_shutdown=log.checkpoints.clean_shutdown),
+            PartitionCheckpoints(
+                clean_shutdown=checkpoints.clean_shutdown, before_write=checkpoints.before_write
+            ),
             log.max_batch_bytes,
             source.folder.storage,
         )

@@ -56,7 +56,7 @@ def test_gaps_of_a_compacted_topic_are_not_filled(tmp_path: Path) -> None:
     paths = [write_copy(tmp_path / name, log) for name, log in (("a", compacted), ("b", whole))]
     logs = [PartitionLog.open(path) for path in paths]
     for gaps, expected in ((Gaps.COMPACTED, compacted), (Gaps.UNKNOWN, compacted), (Gaps.UNEXPLAINED, whole)):
-        source = merge([log.state for log in logs], [None, None], gaps)
+        source = merge([log.state for log in logs], gaps)
         assert rows(PartitionLog(source.open()).read()) == rows_of(expected)
 
 
@@ -69,7 +69,7 @@ def test_a_gap_that_another_copy_fills_is_a_warning_if_the_policy_is_unknown(
     leader = [each for each in whole if each not in whole[cut]]
     paths = [write_copy(tmp_path / name, log) for name, log in (("a", leader), ("b", whole))]
     logs = [PartitionLog.open(path) for path in paths]
-    source = merge([log.state for log in logs], [None, None], gaps)
+    source = merge([log.state for log in logs], gaps)
     caplog.clear()
     rows(PartitionLog(source.open()).read())
     found = [message for message in caplog.messages if "are not read" in message]
@@ -417,7 +417,7 @@ def test_only_batches_that_are_damaged_or_missing_in_all_copies_are_lost(
                     (directory / file_name(whole[first].offset, "log")).unlink()
                     numbers |= {*range(first, following)}
             logs.append(PartitionLog.open(directory))
-        source = merge([log.state for log in logs], [None] * len(logs), data.draw(st.sampled_from(Gaps)))
+        source = merge([log.state for log in logs], data.draw(st.sampled_from(Gaps)))
         with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
             read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*damaged)
@@ -438,7 +438,7 @@ def test_gaps_of_a_topic_that_is_not_compacted_are_filled(
             # A last batch after a gap is believed, because the log has reached it.
             checkpoints = PartitionCheckpoints(high_watermark=own[-1].offset + RECORDS)
             logs.append(PartitionLog.open(directory, checkpoints=checkpoints))
-        source = merge([log.state for log in logs], [None] * len(logs), Gaps.UNEXPLAINED)
+        source = merge([log.state for log in logs], Gaps.UNEXPLAINED)
         read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*missing)
     assert read == in_parts == rows_of(b for number, b in enumerate(whole) if number - 1 not in lost)
