@@ -190,10 +190,14 @@ class PartitionLogs:
 
     def _source(self, directory: PartitionDir) -> DirectorySource:
         """Return the log in a directory, with its present checkpoints."""
+        checkpoints = self.checkpoints(directory)
+        if checkpoints.before_write is not None and not self._state(directory).folder.has(WRITE_INTENT):
+            # The write is finished. Its offset still limits the log, but its segment may have been replaced.
+            checkpoints = replace(checkpoints, before_write=None)
         return DirectorySource(
             str(directory.path),
             *directory.key,
-            self.checkpoints(directory),
+            checkpoints,
             self._options.max_batch_bytes,
             directory.storage,
         )
@@ -261,13 +265,13 @@ class PartitionLogs:
         return source
 
     def _open_for_merge(self, directory: PartitionDir) -> LogState:
-        log = self._open(directory).state
-        if log.checkpoints.before_write is None:
+        log, state = self._open(directory).state, self._state(directory)
+        if state.end_before_write(directory) is None:
             return log
-        checkpoints = self._state(directory).partition_checkpoints(
-            directory, self._options.high_watermark, is_merged=True
-        )
-        return replace(self._source(directory), checkpoints=checkpoints).open()
+        source = self._source(directory)
+        checkpoints = state.partition_checkpoints(directory, self._options.high_watermark, is_merged=True)
+        checkpoints = replace(checkpoints, before_write=source.checkpoints.before_write)
+        return replace(source, checkpoints=checkpoints).open()
 
     def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
         """Return the function that follows a partition with its copies."""

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from native_log import LogDir, recover
+from native_log import LogDir, erase, recover
 from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.errors import InvalidRecordError
@@ -81,6 +82,28 @@ def test_readers_see_nothing_during_the_commit(data: Path, monkeypatch: pytest.M
     publishing.commit(job, staged, {}, 2)
     assert seen == [expected((0, 100)), [50, 50]]
     assert values(data) == expected((0, 200))
+
+
+def test_a_log_is_opened_long_after_a_commit_that_its_log_directory_has_seen(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader still sees none of the records, so that it never sees some. The files may be other ones."""
+    write(data, 0, 100)
+    job, staged = staged_job(data, 100, 200)
+    opened = []
+
+    def open_then_commit(self: WriteIntent, log_dir: Path) -> None:
+        opened.append(LogDir(log_dir))
+        original(self, log_dir)
+
+    original = WriteIntent.commit
+    monkeypatch.setattr(WriteIntent, "commit", open_then_commit)
+    publishing.commit(job, staged, {}, 2)
+    erase(data, keys=[b"k7", b"k8"])
+    for number in (0, 1):
+        log = opened[0].partition("t", number)
+        assert pc.max(log.read(columns=["offset"]).read_all()["offset"]).as_py() == 49
+        assert next(log.batches()).num_rows
 
 
 def test_batches_do_not_depend_on_the_size_of_the_appended_parts(data: Path) -> None:
