@@ -357,6 +357,7 @@ class LogDir(InternalTables):
 
         Raises:
             UnknownTopicOrPartitionError; InvalidConfigError; TypeError.
+            FileNotFoundError: the partition was removed or moved since this object was created.
             KafkaLogError: with replicas="merge", copies have different topic ids.
         """
         text("topic", topic)

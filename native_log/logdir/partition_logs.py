@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from contextlib import ExitStack
 from dataclasses import replace
@@ -219,7 +220,13 @@ class PartitionLogs:
         created = self._created_configs.get(directory.topic, {})
         settings = partial(self._known_topics.settings, directory, created, config or {})
         source = self._source(directory)
-        log = PartitionLog(source.open(listed), settings)
+        try:
+            log = PartitionLog(source.open(listed), settings)
+        except FileNotFoundError as error:
+            if directory.folder.exists():
+                raise
+            reason = "the partition was removed or moved since the log directory was opened; open it again"
+            raise FileNotFoundError(errno.ENOENT, reason, str(directory.path)) from error
         state = self._state(directory)
         if state.storage is LOCAL and state.unfinished is None and state.folder.has(WRITE_INTENT):
             # A commit began after the state was read: the log may contain only a part of the write.

@@ -17,7 +17,9 @@ from native_log import (
     UnknownTopicOrPartitionError,
 )
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
+from tests.builders.batches import batch
 from tests.builders.golden import GOLDEN, golden_id, golden_partitions, read_rows
+from tests.builders.logs import write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -260,6 +262,14 @@ def test_without_a_checkpoint_a_log_ends_at_its_end(tmp_path: Path) -> None:
 def test_an_unknown_high_watermark_is_rejected() -> None:
     with pytest.raises(ValueError, match="auto, ignore or checkpoint"):
         LogDir(WHOLE_BROKER, high_watermark="always")  # type: ignore[arg-type]
+
+
+def test_a_partition_that_was_removed_since(tmp_path: Path) -> None:
+    write_log(tmp_path / "t-0", {0: [batch(0)]})
+    logs = LogDir(tmp_path)
+    shutil.rmtree(tmp_path / "t-0")
+    with pytest.raises(FileNotFoundError, match=r"removed or moved since .* open it again: '.*/t-0'"):
+        logs.partition("t", 0)
 
 
 @pytest.mark.parametrize(
