@@ -41,31 +41,36 @@ class Owner:
     Attributes:
         host: its host name.
         boot: the boot id of the host; empty if unknown.
+        pid_namespace: where its process id is valid: processes in other containers cannot be seen.
         pid: its process id.
         started: its start time in clock ticks since boot; empty if there is no such process.
     """
 
     host: str
     boot: str
+    pid_namespace: str
     pid: int
     started: str
 
     @classmethod
     def from_pid(cls, pid: int) -> Self:
         """Describe a process of this host."""
-        return cls(socket.gethostname(), _boot_id(), pid, _start_time(pid))
+        return cls(socket.gethostname(), _boot_id(), _pid_namespace(), pid, _start_time(pid))
 
     @classmethod
     def parse(cls, fields: Mapping[str, object]) -> Self:
         """Return the owner in a marker file. Raises ValueError, TypeError, LookupError."""
-        host, boot, started = (text(fields[name]) for name in ("host", "boot", "started"))
-        return cls(host, boot, integer(fields["pid"]), started)
+        names = ("host", "boot", "pid_namespace", "started")
+        host, boot, pid_namespace, started = (text(fields[name]) for name in names)
+        return cls(host, boot, pid_namespace, integer(fields["pid"]), started)
 
     def is_dead(self) -> bool | None:
-        """Return whether the process has ended; None if this host cannot tell."""
+        """Return whether the process has ended; None if this process cannot tell."""
         if self.host != socket.gethostname() or not self.boot:
             return None
-        return self.boot != _boot_id() or _start_time(self.pid) != self.started
+        if self.boot != _boot_id():
+            return True
+        return None if self.pid_namespace != _pid_namespace() else _start_time(self.pid) != self.started
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,14 @@ def _is_dead(marker: Path) -> bool:
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    """Return the PID namespace of this process, which differs between containers; empty if unknown."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 

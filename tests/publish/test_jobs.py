@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
 import threading
-from typing import TYPE_CHECKING
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -112,6 +115,51 @@ def test_files_of_a_dead_job_are_removed_and_those_of_a_living_one_kept(data: Pa
     assert leftovers(data) and not [name for name in leftovers(data) if dead.id in name]
     publishing.commit(living, staged, {}, 2)
     assert values(data) == expected((0, 300))
+    assert leftovers(data) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "is_dead"),
+    [
+        ({}, False),
+        ({"host": "another"}, None),
+        ({"boot": ""}, None),
+        ({"boot": "an earlier one"}, True),
+        ({"pid_namespace": "pid:[1]"}, None),
+        ({"started": "1"}, True),
+        ({"pid": 2**22 + 1}, True),
+    ],
+)
+def test_whether_the_owner_of_a_job_is_dead(other: dict[str, Any], is_dead: bool | None) -> None:
+    """Another process may have its id since. Processes of other hosts and containers cannot be seen."""
+    assert replace(Owner.from_pid(os.getpid()), **other).is_dead() is is_dead
+
+
+def test_a_process_that_nobody_waits_for_is_dead() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    owner = Owner.from_pid(process.pid)
+    assert not owner.is_dead()
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert owner.is_dead()
+    process.wait()
+
+
+@pytest.mark.parametrize(("hours", "is_removed"), [(23, False), (25, True)])
+def test_a_job_of_another_host_is_removed_after_a_day(data: Path, hours: int, is_removed: bool) -> None:
+    job = WriteJob.begin(data, replace(Owner.from_pid(os.getpid()), host="another"))
+    stage(job, [(0, records(0, 10))])
+    begun = time.time() - hours * 3600
+    os.utime(job.marker, (begun, begun))
+    write(data, 100, 200)
+    assert (leftovers(data) == []) == is_removed
+
+
+def test_files_of_a_task_that_ran_longer_than_its_job_are_removed(data: Path) -> None:
+    job, _ = staged_job(data, 100, 200)
+    job.marker.unlink()
+    assert leftovers(data) != []
+    write(data, 200, 300)
     assert leftovers(data) == []
 
 
