@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 from native_log.arguments import HighWatermark, Replicas
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import Storages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from native_log.arguments import PathLike
+    from native_log.log.tiers.detection import RemoteLayout
     from native_log.logdir.remote_storage import RemoteStorage
+    from native_log.storage import Storage, StorageOptionsLike
+
+
+class LogDirArguments(TypedDict, total=False):
+    """The keyword arguments of LogDir."""
+
+    include_deleted: bool
+    high_watermark: HighWatermark
+    max_batch_bytes: int
+    allow_empty: bool
+    replicas: Replicas
+    storage_options: StorageOptionsLike
+    storage: Storage | None
+    remote: PathLike | None
+    remote_layout: RemoteLayout
+    remote_prefix: str
+    remote_keys: PathLike | None
+    remote_metadata: PathLike | Iterable[PathLike] | None
 
 
 @dataclass(frozen=True, slots=True)

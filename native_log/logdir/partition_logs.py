@@ -223,7 +223,8 @@ class PartitionLogs:
         try:
             log = PartitionLog(source.open(listed), settings)
         except FileNotFoundError as error:
-            if directory.folder.exists():
+            folder = directory.folder
+            if folder.exists():
                 raise
             reason = "the partition was removed or moved since the log directory was opened; open it again"
             raise FileNotFoundError(errno.ENOENT, reason, str(directory.path)) from error
@@ -278,7 +279,8 @@ class PartitionLogs:
         source = self._source(directory)
         checkpoints = state.partition_checkpoints(directory, self._options.high_watermark, is_merged=True)
         checkpoints = replace(checkpoints, before_write=source.checkpoints.before_write)
-        return replace(source, checkpoints=checkpoints).open()
+        source = replace(source, checkpoints=checkpoints)
+        return source.open()
 
     def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:
         """Return the function that follows a partition with its copies."""

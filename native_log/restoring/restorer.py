@@ -33,9 +33,11 @@ from native_log.workers import waiting_readers, worker_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+    from typing import Unpack
 
     from native_log.arguments import PathLike
     from native_log.log import LogRange
+    from native_log.logdir.options import LogDirArguments
     from native_log.logdir.position import Position
 
 logger = logging.getLogger(__name__)
@@ -68,7 +70,7 @@ def restore(
     dry_run: bool = False,
     threads: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    **log_dir: Any,
+    **log_dir: Unpack[LogDirArguments],
 ) -> pa.Table:
     """Copy logs into a log directory that a broker loads.
 
@@ -225,7 +227,7 @@ def _check_space(destination: Destination, size_bytes: int) -> None:
 
 
 def _request(
-    source: Any, topics: Any, start: Position, end: Position, log_dir: dict[str, Any]
+    source: Any, topics: Any, start: Position, end: Position, log_dir: LogDirArguments
 ) -> dict[str, Any]:
     """Return what tells one restore from another one. Credentials do not count."""
     named = {name: str(value) for name, value in log_dir.items() if name != "storage_options"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from native_log.log.reading.options import ReadArguments
 from native_log.logdir import LogDir
+from native_log.logdir.options import LogDirArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,18 +14,20 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from native_log.arguments import HighWatermark, IsolationLevel, PathLike, Replicas
+    from native_log.arguments import IsolationLevel, PathLike
     from native_log.log.reading.log_scan import LogScan
-    from native_log.log.reading.options import ReadArguments
     from native_log.logdir.position import Position
-    from native_log.storage import StorageOptionsLike
 
 # Polars 1.21 and older lose conditions that they pass to a source. Up to 1.31, literals have other forms.
 _OLDEST_POLARS = (1, 32)
 
 
+class ScanArguments(ReadArguments, LogDirArguments, total=False):
+    """The keyword arguments of LogRange.read and of LogDir."""
+
+
 def scan(
-    paths: PathLike | Iterable[PathLike] | LogDir,
+    paths: PathLike | Iterable[PathLike] | LogDir | None,
     topics: str | Iterable[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
@@ -34,10 +38,7 @@ def scan(
     isolation_level: IsolationLevel = "read_uncommitted",
     threads: int | None = None,
     key_partitions: int | Mapping[str, int] | None = None,
-    replicas: Replicas = "longest",
-    high_watermark: HighWatermark = "auto",
-    storage_options: StorageOptionsLike = None,
-    **options: Unpack[ReadArguments],
+    **arguments: Unpack[ScanArguments],
 ) -> LogScan:
     """Return the records of many partitions as a source that can be read more than once.
 
@@ -45,20 +46,19 @@ def scan(
         scan.to_table(); scan.to_pandas(); scan.count_rows(); duckdb.sql("SELECT count(*) FROM scan")
 
     Args:
-        paths, replicas, high_watermark, storage_options: see LogDir. Or a LogDir, which has them already.
+        paths: see LogDir; None: remote storage alone. Or a LogDir.
         topics, columns, exclude_topics, partitions, start, end: see LogDir.scan.
-        isolation_level, threads, key_partitions, options: see LogDir.scan.
+        isolation_level, threads, key_partitions: see LogDir.scan.
+        arguments: `filter`, `mode` and the other keyword arguments of LogRange.read; with paths also those of
+            LogDir, such as `replicas`, `storage_options` and `remote`.
 
     Raises: as LogDir and LogDir.scan; ValueError if arguments of LogDir are given with a LogDir.
     """
-    if not isinstance(paths, LogDir):
-        log_dir = LogDir(
-            paths, replicas=replicas, high_watermark=high_watermark, storage_options=storage_options
-        )
-    elif (replicas, high_watermark, storage_options) == ("longest", "auto", None):
-        log_dir = paths
-    else:
-        raise ValueError("expected replicas, high_watermark or storage_options with paths, found a LogDir")
+    of_log_dir = {name: value for name, value in arguments.items() if name in LogDirArguments.__annotations__}
+    options = {name: value for name, value in arguments.items() if name not in of_log_dir}
+    if isinstance(paths, LogDir) and of_log_dir:
+        raise ValueError(f"{', '.join(of_log_dir)}: expected paths, found a LogDir, which has these settings")
+    log_dir = paths if isinstance(paths, LogDir) else LogDir(paths, **of_log_dir)  # type: ignore[arg-type]
     return log_dir.scan(
         topics,
         columns,
@@ -69,12 +69,14 @@ def scan(
         isolation_level=isolation_level,
         threads=threads,
         key_partitions=key_partitions,
-        **options,
+        **options,  # type: ignore[arg-type]
     )
 
 
 def scan_polars(
-    paths: PathLike | Iterable[PathLike] | LogDir, topics: str | Iterable[str] | None = None, **arguments: Any
+    paths: PathLike | Iterable[PathLike] | LogDir | None,
+    topics: str | Iterable[str] | None = None,
+    **arguments: Any,
 ) -> pl.LazyFrame:
     """Return the records of many partitions as a lazy frame of Polars.
 

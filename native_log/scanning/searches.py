@@ -24,7 +24,7 @@ FIELDS: tuple[PatternField, ...] = ("key", "value", "headers")
 
 
 def search(
-    paths: PathLike | Iterable[PathLike] | LogDir,
+    paths: PathLike | Iterable[PathLike] | LogDir | None,
     topics: str | Iterable[str] | None = None,
     columns: Sequence[str] | None = None,
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import pickle
 import subprocess
 import sys
@@ -20,9 +21,11 @@ import native_log
 from native_log import CorruptRecordError, FilterError, KafkaLogError, LogDir, UnknownTopicOrPartitionError
 from native_log.filters import to_filter
 from native_log.log.reading import parallel
+from native_log.logdir.options import LogDirArguments
 from native_log.records import partition_of_key
 from tests.builders.copies import batches, damage, write_copy
 from tests.builders.golden import golden
+from tests.builders.golden_tiered import READABLE, TieredPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +115,33 @@ def test_arguments_of_the_log_directory(tmp_path: Path) -> None:
     assert offsets(replicas="merge", high_watermark="checkpoint") == list(range(6))
     with pytest.raises(KafkaLogError, match="found nonsense"):
         native_log.scan("s3://bucket/logs", storage_options={"nonsense": "1"})
+    with pytest.raises(ValueError, match="replicas, remote: expected paths, found a LogDir"):
+        native_log.scan(LogDir(paths), replicas="merge", remote=tmp_path)
+    with pytest.raises(TypeError, match=r"unknown argument 'where': expected one of mode, .*, filter"):
+        native_log.scan(paths, where="offset = 1")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("partition", READABLE, ids=str)
+def test_remote_storage(partition: TieredPartition) -> None:
+    data, (topic, number) = partition.folder / "data", partition.key
+    scan = native_log.scan(data, topic, ["offset"], partitions=number, **partition.remote)
+    assert scan.to_table()["offset"].to_pylist() == [row["offset"] for row in partition.rows()]
+
+
+def test_remote_storage_alone() -> None:
+    partition = READABLE[0]
+    tier = {**partition.remote, "remote_metadata": partition.folder / "data"}
+    scan = native_log.scan(None, partition.key[0], ["offset"], partitions=partition.key[1], **tier)
+    assert scan.count_rows() == LogDir(**tier).partition(*partition.key).scan().count_rows() > 0
+
+
+def test_the_arguments_of_a_log_directory_are_those_of_its_class() -> None:
+    named = {
+        parameter.name
+        for parameter in inspect.signature(LogDir).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert set(LogDirArguments.__annotations__) == named
 
 
 def test_isolation_level() -> None:

@@ -73,7 +73,14 @@ def with_parsed_filter(arguments: ReadArguments) -> ReadArguments:
 
 
 def read_options(arguments: ReadArguments) -> ReadOptions:
-    """Return the options that keyword arguments of LogRange.read mean. Raises ValueError, FilterError."""
+    """Return the options that keyword arguments of LogRange.read mean.
+
+    Raises ValueError, FilterError; TypeError for an unknown argument.
+    """
+    known = ReadArguments.__annotations__
+    for name in arguments:
+        if name not in known:
+            raise TypeError(f"unknown argument {name!r}: expected one of {', '.join(known)}")
     if arguments.get("filter") is None:
         return ReadOptions(**{name: value for name, value in arguments.items() if name != "filter"})  # type: ignore[arg-type]
     from native_log.filters import to_filter  # takes long to import

@@ -106,7 +106,8 @@ class DirectorySource(OneCopy):
         """See LogSource. What was an unfinished write may have been committed, and compacted, since then."""
         if self.checkpoints.before_write is None:
             return self.open()
-        return replace(self, checkpoints=replace(self.checkpoints, before_write=None)).open()
+        source = replace(self, checkpoints=replace(self.checkpoints, before_write=None))
+        return source.open()
 
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
