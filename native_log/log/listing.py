@@ -187,14 +187,6 @@ def list_with_tail(
     raise AssertionError
 
 
-def list_before_write(
-    directory: Folder, end: EndBeforeWrite, max_batch_bytes: int
-) -> tuple[LogListing, Tail]:
-    """List a partition directory as it was before an unfinished write. Raises as list_log."""
-    listing = list_log(directory, max_batch_bytes).before_write(end)
-    return listing, Tail(listing.segments[-1].size_bytes if listing.segments else 0, end.offset)
-
-
 def _tail(listing: LogListing, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
     if not listing.segments:
         return Tail(0, 0)

@@ -100,10 +100,7 @@ class LiveLog:
         self.log = self._snapshot(floor)
         if self._stable is not None and (floor < before.high_watermark or change.is_recreated):
             self._stable = None  # it may contain transactions that are gone
-        is_same = (before.high_watermark, before.log_start_offset) == (
-            self.log.high_watermark,
-            self.log.log_start_offset,
-        )
+        is_same = _offsets(before) == _offsets(self.log)
         if change.is_changed or change.truncated_to is not None or not is_same:
             return replace(change, is_changed=True)
         return UNCHANGED
@@ -164,3 +161,7 @@ class LiveLog:
         if self._stable is None:
             self._stable = StableOffset(state)
         return self._stable.advance(state)
+
+
+def _offsets(log: ReadableLog) -> tuple[int, int, int]:
+    return log.log_start_offset, log.high_watermark, log.log_end_offset

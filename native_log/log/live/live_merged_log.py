@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.leader_epochs import EpochEntry
-    from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
     from native_log.log.live.live_log import LiveLog
     from native_log.log.log_state import LogState
     from native_log.log.sources.joined import JoinedSource
@@ -62,7 +61,6 @@ class LiveMergedLog:
         """
         self._join = join
         self._copies = tuple(copies)
-        self._ends = _ends(self._copies)
         self._gaps = gaps
         self._reported: set[str] = set()
         self._stable: StableOffset | None = None
@@ -109,8 +107,7 @@ class LiveMergedLog:
         changes, too.
         """
         self._unmerged += [change for change in changes if change is not UNCHANGED]
-        is_same = (self._copies, self._ends) == (tuple(copies), _ends(copies))
-        if is_same and not self._unmerged and not is_outdated(self.log):
+        if self.shows(copies) and not self._unmerged and not is_outdated(self.log):
             return UNCHANGED
         before = self.log
         try:
@@ -120,7 +117,7 @@ class LiveMergedLog:
         except KafkaLogError as error:
             self._warn(error_message(error))
             return UNCHANGED
-        self._copies, self._ends = tuple(copies), _ends(copies)
+        self._copies = tuple(copies)
         self.log = self._snapshot(0)
         changed, self._unmerged = self._unmerged, []
         if None not in (before.topic_id, self.log.topic_id) and before.topic_id != self.log.topic_id:
@@ -195,8 +192,3 @@ class LiveMergedLog:
             now.log_end_offset,
             now.high_watermark,
         ) or [segment.id for segment in before.segments] != [segment.id for segment in now.segments]
-
-
-def _ends(copies: Iterable[LiveLog]) -> tuple[EndBeforeWrite | None, ...]:
-    """Return where unfinished writes found the ends of copies."""
-    return tuple(copy.log.checkpoints.before_write for copy in copies)

@@ -34,16 +34,13 @@ def read_state(log: LogState, end_offset: int | None = None) -> CopyState:
 
     Args:
         log: the log of the copy.
-        end_offset: ignore records from this offset on; None: only those that an unfinished write left.
+        end_offset: ignore records from this offset on; None: read all.
 
     Raises OSError, LogTruncatedError if the files change meanwhile.
     """
     end, has_damaged_end = _end(log)
-    before_write = log.checkpoints.before_write
     if end_offset is not None:
         end = min(end, end_offset)
-    if before_write is not None:
-        end = min(end, before_write.offset)
     return CopyState(
         _read_history(log, end),
         log.segments[0].base_offset if log.segments else end,
@@ -51,10 +48,7 @@ def read_state(log: LogState, end_offset: int | None = None) -> CopyState:
         log.checkpoints.log_start_offset,
         log.checkpoints.high_watermark,
         _missing_between(log),
-        has_damaged_end=has_damaged_end
-        and end_offset is None
-        and before_write is None
-        and not log.checkpoints.live,
+        has_damaged_end=has_damaged_end and end_offset is None and not log.checkpoints.live,
     )
 
 

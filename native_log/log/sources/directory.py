@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import PartitionKind, parse_partition_name
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.errors import KafkaLogError
-from native_log.log.listing import list_before_write, list_with_tail
+from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState, Relocated
 from native_log.log.sources.one_copy import OneCopy
 from native_log.log.sources.relocation import relocate
+from native_log.log.tail import Tail
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import LOCAL, Folder
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from native_log.log.offset_span import OffsetSpan
     from native_log.log.ordinary_listing import OrdinaryLog
     from native_log.log.slices import Located
-    from native_log.log.tail import Tail
     from native_log.storage import Storage
 
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
@@ -97,9 +97,7 @@ class DirectorySource(OneCopy):
 
     def open(self, listed: OrdinaryLog | None = None) -> LogState:
         """See LogSource. `listed` is what `list_ahead` has found in the directory."""
-        clean_shutdown, before_write = self.checkpoints.clean_shutdown, self.checkpoints.before_write
-        if before_write is not None:
-            return self.state(*list_before_write(self.folder, before_write, self.max_batch_bytes))
+        clean_shutdown = self.checkpoints.clean_shutdown
         return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
 
     def reopen(self) -> LogState:
@@ -163,7 +161,7 @@ class DirectorySource(OneCopy):
         high_watermark: int = 0,
         locations: LocationCache | None = None,
     ) -> LogState:
-        """Return the state of the log whose files are given.
+        """Return the state of the log whose files are given, without what an unfinished write has appended.
 
         Args:
             listing: the files.
@@ -172,6 +170,10 @@ class DirectorySource(OneCopy):
             locations: see LogState.
         """
         source, checkpoints = self, self.checkpoints
+        if checkpoints.before_write is not None:
+            listing = listing.before_write(checkpoints.before_write)
+            size = listing.segments[-1].size_bytes if listing.segments else 0
+            tail = Tail(size, checkpoints.before_write.offset)
         if checkpoints.high_watermark is not None and checkpoints.high_watermark < high_watermark:
             source = replace(self, checkpoints=replace(checkpoints, high_watermark=high_watermark))
         first = listing.segments[0].base_offset if listing.segments else 0
