@@ -90,9 +90,13 @@ class OffsetState:
         """Return the saved initial offsets; None if there are none. Raises OptionError."""
         return self._read(INITIAL_OFFSETS, lambda content: from_json(content["offsets"]))
 
-    def save_initial_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Save the initial offsets."""
-        self._write(INITIAL_OFFSETS, {"offsets": to_json(offsets)}, flush=True)
+    def initial_identities(self) -> Identities:
+        """Return what identifies the logs in which the initial offsets are. Raises OptionError."""
+        return self._read(INITIAL_OFFSETS, lambda content: _from_json(content.get("logs", {}))) or {}
+
+    def save_initial_offsets(self, offsets: Mapping[TopicPartition, int], identities: Identities) -> None:
+        """Save the initial offsets, and what identifies the logs in which they are."""
+        self._write(INITIAL_OFFSETS, {"offsets": to_json(offsets), "logs": _to_json(identities)}, flush=True)
 
     def planned_batch(self) -> PlannedBatch | None:
         """Return the micro-batch that was planned last; None if none is saved. Raises OptionError."""

@@ -166,7 +166,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self) -> StreamLogs:
         saved = self._state.planned_batch()
         if saved is None:
-            return StreamLogs(self._options.read, {})
+            return StreamLogs(self._options.read, self._state.initial_identities())
         is_run_again = self._batch == (saved.starts, saved.ends)
         return StreamLogs(self._options.read, saved.before if is_run_again else saved.after)
 
@@ -191,7 +191,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = OffsetRange(*tp, offsets[tp], offsets[tp])
             if log.log.missing_start and starts_at_earliest(first, available[tp], read.start):
                 logger.warning("%s is read in part: %s", log.path, log.log.missing_start)
-        self._state.save_initial_offsets(offsets)
+        logs.begin(offsets, available)
+        self._state.save_initial_offsets(offsets, logs.identities)
         if isinstance(read.start, Latest) and not self._state.is_kept:
             logger.warning(
                 "the stream starts at latest, and offsetStateLocation is not set: if the query stops before "

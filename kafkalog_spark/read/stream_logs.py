@@ -53,7 +53,7 @@ class StreamLogs:
     Attributes:
         logs: by topic and partition, as of the last refresh.
         replacements: for each partition with replaced records where they begin. `forget` removes an entry.
-        identities: what was read of each partition, as `record` got it.
+        identities: what was read of each partition, as `begin` and `record` got it.
     """
 
     def __init__(self, options: ReadOptions, identities: Identities) -> None:
@@ -152,9 +152,20 @@ class StreamLogs:
         """Remember that partitions are read up to these offsets, as far as they are available."""
         for tp, end in ends.items():
             if tp in available:
-                log, read_end = self.logs[tp], min(end, available[tp].end)
-                epoch = log.epoch_of(read_end - 1) if read_end else None
-                self.identities[tp] = LogIdentity(log.topic_id, read_end, epoch, position=end)
+                self.identities[tp] = self._identity(tp, min(end, available[tp].end), position=end)
+
+    def begin(
+        self, starts: Mapping[TopicPartition, int], available: Mapping[TopicPartition, OffsetRange]
+    ) -> None:
+        """Remember in which logs the stream starts, and at which offsets, as far as they are available."""
+        for tp, start in starts.items():
+            offset = min(start, available[tp].end)
+            self.identities[tp] = self._identity(tp, offset, position=offset)
+
+    def _identity(self, tp: TopicPartition, offset: int, position: int) -> LogIdentity:
+        log = self.logs[tp]
+        epoch = log.epoch_of(offset - 1) if offset else None
+        return LogIdentity(log.topic_id, offset, epoch, position)
 
     def forget(self, tp: TopicPartition) -> None:
         """Remove the replacement of a partition."""

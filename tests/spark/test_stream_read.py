@@ -129,6 +129,34 @@ def test_an_initial_offset_that_is_kept_survives_a_crash_before_the_first_commit
     assert drain(StreamQuery(Checkpoint(), **kept)) == {("t", 0): [5, 6, 7]}
 
 
+def test_a_topic_is_created_again_before_the_first_micro_batch(
+    logs: Logs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The query has stopped before. Its initial offset is in the log that is gone."""
+    logs.create()
+    logs.append(5)
+    kept = {**logs.options, "offsetStateLocation": str(tmp_path / "state")}
+    first = StreamQuery(**kept)
+    assert drain(first) == {}
+    logs.remove()
+    logs.create()
+    logs.append(8)
+    with pytest.raises(DataLossError, match=r"created again: .* of t-0 from offset 0 to 5"):
+        StreamQuery(first.checkpoint, **kept).trigger()
+    rows = drain(StreamQuery(first.checkpoint, failOnDataLoss="false", **kept))
+    assert rows == {("t", 0): list(range(8))}
+    assert "created again" in caplog.text
+
+
+def test_an_initial_offset_beyond_the_end_of_a_log_that_grows(logs: Logs, tmp_path: Path) -> None:
+    logs.create()
+    logs.append(5)
+    kept = {"offsetStateLocation": str(tmp_path / "state"), "startingOffsets": '{"t": {"0": 7}}'}
+    StreamQuery(**logs.options, **kept).reader.initialOffset()
+    logs.append(5)
+    assert drain(StreamQuery(**logs.options, **kept)) == {("t", 0): [7, 8, 9]}
+
+
 def test_an_initial_offset_that_is_not_kept_is_warned_of(
     logs: Logs, caplog: pytest.LogCaptureFixture
 ) -> None:
