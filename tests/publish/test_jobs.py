@@ -96,10 +96,42 @@ def test_an_aborted_job_cannot_be_committed(data: Path) -> None:
 
 def test_an_abort_removes_the_log_directory_that_was_created_for_the_job(tmp_path: Path) -> None:
     LogDir.create(tmp_path / "data")
-    job = WriteJob.begin(tmp_path / "data", created_log_dir=True)
+    WriteJob.begin(tmp_path / "data", name="query", created_log_dir=True)
+    job = WriteJob.begin(tmp_path / "data", name="query")  # it is run again
     stage(job, [(0, records(0, 10))])
     job.abort()
     assert not (tmp_path / "data").exists()
+
+
+def test_an_aborted_job_keeps_a_log_directory_that_existed_before(tmp_path: Path) -> None:
+    LogDir.create(tmp_path / "data")
+    WriteJob.begin(tmp_path / "data").abort()
+    assert (tmp_path / "data/meta.properties").exists()
+
+
+def test_an_aborted_job_keeps_a_log_directory_in_which_another_writer_has_created_a_topic(
+    tmp_path: Path,
+) -> None:
+    LogDir.create(tmp_path / "data")
+    job = WriteJob.begin(tmp_path / "data", created_log_dir=True)
+    write(tmp_path / "data", 0, 10)
+    job.abort()
+    assert values(tmp_path / "data") == expected((0, 10))
+
+
+def test_an_aborted_job_keeps_a_log_directory_to_which_another_job_writes(tmp_path: Path) -> None:
+    """The marker of a job whose owner is dead, or that has just ended, keeps nothing."""
+    data = tmp_path / "data"
+    LogDir.create(data)
+    job = WriteJob.begin(data, created_log_dir=True)
+    living = WriteJob.begin(data, created_log_dir=True)
+    job.abort()
+    assert (data / "meta.properties").exists()
+    WriteJob.begin(data, replace(Owner.from_pid(os.getpid()), started="1"))
+    ended = WriteJob.begin(data).marker
+    ended.rename(f"{ended}-ended")
+    living.abort()
+    assert not data.exists()
 
 
 def test_files_of_a_dead_job_are_removed_and_those_of_a_living_one_kept(data: Path) -> None:
