@@ -50,8 +50,10 @@ class LogListing:
     snapshots: tuple[tuple[int, str], ...]
     without_log: tuple[int, ...] = ()
 
-    def before_write(self, end: EndBeforeWrite) -> LogListing:
-        """Return what the listing was before an unfinished write appended to the log."""
+    def before_write(self, end: EndBeforeWrite | None) -> LogListing:
+        """Return what the listing was before an unfinished write; None: no such write appends to the log."""
+        if end is None:
+            return self
         segments = [segment for segment in self.segments if segment.base_offset <= end.base_offset]
         if segments and segments[-1].base_offset == end.base_offset:
             size = min(segments[-1].size_bytes, end.size_bytes)

@@ -149,9 +149,7 @@ def _reindex(
 ) -> PartitionReindexing:
     indexed = changed = 0
     try:
-        listing = list_log(str(partition.path), MAX_BATCH_BYTES)
-        if before_write is not None:
-            listing = listing.before_write(before_write)
+        listing = list_log(str(partition.path), MAX_BATCH_BYTES).before_write(before_write)
         base = listing.segments[0].base_offset if listing.segments else 0
         states = newest_snapshot(partition.path, listing.snapshots, base, base)
         aborted: list[AbortedTxn] = []

@@ -117,7 +117,7 @@ def _list_source(source: SourceLog, max_batch_bytes: int) -> _ListedSource:
             ignored = ignored.union(segment.log for segment in hiding)
             listing = list_log(path, max_batch_bytes, ignored)
         skipped = _uncommitted(source, listing)
-        listing = source.committed(listing)
+        listing = listing.before_write(source.checkpoints.before_write)
     except (KafkaLogError, OSError) as error:
         unreadable = Finding("lost", "unreadable", path, reason=error_message(error))
         return _ListedSource((), LogListing((), ()), frozenset(), (unreadable,))
@@ -142,7 +142,9 @@ def _uncommitted(source: SourceLog, listing: LogListing) -> list[Finding]:
             continue
         position = end.size_bytes if segment.base_offset == end.base_offset else 0
         if segment.size_bytes > position:
-            reason = f"an unfinished write appended what follows offset {end.offset}, which does not count"
+            reason = (
+                f"an unfinished write appended the batches from offset {end.offset} on, which do not count"
+            )
             path = str(segment.path)
             return [Finding("skipped", "uncommitted", path, position, first_offset=end.offset, reason=reason)]
     return []
@@ -216,7 +218,7 @@ class _LogCopy:
             except (KafkaLogError, OSError) as error:
                 self._lose_file(segment, error_message(error))
                 continue
-            listing = self._source.committed(listing)
+            listing = listing.before_write(self._source.checkpoints.before_write)
             segments = [segment for segment in listing.segments if segment.end_offset > resume_at]
         self._files.close()
 

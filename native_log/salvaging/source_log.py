@@ -10,7 +10,6 @@ from native_log.policies import Gaps
 
 if TYPE_CHECKING:
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
-    from native_log.log.listing import LogListing
     from native_log.logdir import PartitionDir
 
 
@@ -37,11 +36,6 @@ class SourceLog:
     topic_id: str | None = None
     needs_topic_id: bool = True
     config: LogConfig = field(default_factory=LogConfig)
-
-    def committed(self, listing: LogListing) -> LogListing:
-        """Return a listing of the log without what an unfinished write has appended."""
-        before_write = self.checkpoints.before_write
-        return listing if before_write is None else listing.before_write(before_write)
 
     def ends_before_start(self, end_offset: int) -> bool:
         """Return whether a log that ends at `end_offset` ends before its checkpointed start offset."""

@@ -142,8 +142,7 @@ def recover_log(
     left_behind = leftover_files(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
-    listing = list_log(str(path), MAX_BATCH_BYTES)
-    segments = (listing if before_write is None else listing.before_write(before_write)).segments
+    segments = list_log(str(path), MAX_BATCH_BYTES).before_write(before_write).segments
     checker = _Checker(path, segments, log_start_offset, config, dry_run=dry_run)
     removed: tuple[LogSegment, ...] = ()
     first = _first_to_check(segments, recovery_point)
