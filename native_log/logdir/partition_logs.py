@@ -191,14 +191,10 @@ class PartitionLogs:
 
     def _source(self, directory: PartitionDir) -> DirectorySource:
         """Return the log in a directory, with its present checkpoints."""
-        checkpoints = self.checkpoints(directory)
-        if checkpoints.before_write is not None and not self._state(directory).folder.has(WRITE_INTENT):
-            # The write is finished. Its offset still limits the log, but its segment may have been replaced.
-            checkpoints = replace(checkpoints, before_write=None)
         return DirectorySource(
             str(directory.path),
             *directory.key,
-            checkpoints,
+            self.checkpoints(directory),
             self._options.max_batch_bytes,
             directory.storage,
         )
@@ -276,10 +272,8 @@ class PartitionLogs:
         log, state = self._open(directory).state, self._state(directory)
         if state.end_before_write(directory) is None:
             return log
-        source = self._source(directory)
         checkpoints = state.partition_checkpoints(directory, self._options.high_watermark, is_merged=True)
-        checkpoints = replace(checkpoints, before_write=source.checkpoints.before_write)
-        source = replace(source, checkpoints=checkpoints)
+        source = replace(self._source(directory), checkpoints=checkpoints)
         return source.open()
 
     def _follower(self, copies: Sequence[PartitionDir]) -> FollowInDirectory:

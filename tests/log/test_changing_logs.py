@@ -12,6 +12,7 @@ import native_log
 from native_log import LogTruncatedError, PartitionCheckpoints, PartitionLog
 from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
 from native_log.checkpoints.partition_checkpoints import EndBeforeWrite
+from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.log import listing
 from native_log.log.verification import verify_log
 from native_log.policies import Gaps
@@ -64,9 +65,12 @@ def test_an_unfinished_write_is_committed_and_its_segment_rewritten(directory: P
     size = sum(len(batch.data) for batch in WHOLE[10:15])
     before_write = EndBeforeWrite(45, 30, size)
     checkpoints = PartitionCheckpoints(live=True, high_watermark=45, before_write=before_write)
+    intent = directory.parent / WRITE_INTENT
+    intent.touch()
     log = PartitionLog.open(directory, checkpoints=checkpoints)
     assert (log.log_end_offset, log.size_bytes) == (45, sum(len(batch.data) for batch in WHOLE[:15]))
     assert rows(log.read()) == rows_of(WHOLE[:15])
+    intent.unlink()
     rewritten = batches(10, 20, tag="a longer value: " * 10)
     cleaned = directory / file_name(30, "cleaned")
     cleaned.write_bytes(b"".join(batch.data for batch in rewritten))

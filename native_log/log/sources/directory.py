@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import PartitionKind, parse_partition_name
 from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.log.listing import list_with_tail
 from native_log.log.log_state import LogState, Relocated
@@ -97,15 +98,13 @@ class DirectorySource(OneCopy):
 
     def open(self, listed: OrdinaryLog | None = None) -> LogState:
         """See LogSource. `listed` is what `list_ahead` has found in the directory."""
-        clean_shutdown = self.checkpoints.clean_shutdown
-        return self.state(*list_with_tail(self.folder, clean_shutdown, self.max_batch_bytes, listed))
-
-    def reopen(self) -> LogState:
-        """See LogSource. What was an unfinished write may have been committed, and compacted, since then."""
-        if self.checkpoints.before_write is None:
-            return self.open()
-        source = replace(self, checkpoints=replace(self.checkpoints, before_write=None))
-        return source.open()
+        source, checkpoints = self, self.checkpoints
+        if checkpoints.before_write is not None and not self.folder.parent.has(WRITE_INTENT):
+            # The write is finished, and its segment may have been compacted. Its offset still limits the log.
+            source = replace(self, checkpoints=replace(checkpoints, before_write=None))
+        return source.state(
+            *list_with_tail(self.folder, checkpoints.clean_shutdown, self.max_batch_bytes, listed)
+        )
 
     def locate_again(
         self, located: Located, span: OffsetSpan, error: FileNotFoundError | LogTruncatedError
@@ -116,7 +115,7 @@ class DirectorySource(OneCopy):
         removes it a minute later (file.delete.delay.ms). Until then, the records are read there.
         """
         try:
-            state = self.reopen()
+            state = self.open()
         except FileNotFoundError:
             if not self.folder.was_removed():
                 raise
