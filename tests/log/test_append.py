@@ -357,6 +357,18 @@ def test_batches_of_another_codec_or_magic_are_encoded_again(logs: Path) -> None
     assert values(log)[-1] == b"old"
 
 
+def test_batches_that_are_encoded_again_keep_their_producer(logs: Path) -> None:
+    """Otherwise their transaction would end without them, and a retry would write them twice."""
+    of_seven = {"attributes": 16, "producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
+    with open_log(logs, compression_type="gzip") as log:
+        assert log.append_batches(batch(0, **of_seven), now_ms=NOW) == 0
+        assert log.append_batches(batch(0, **of_seven), now_ms=NOW) == 0
+        assert log.last_stable_offset == 0
+    (header,) = pa.Table.from_batches(log.batches(check_crcs=True)).to_pylist()
+    names = ("compression", "producerId", "producerEpoch", "baseSequence", "isTransactional", "isValid")
+    assert [header[name] for name in names] == ["gzip", 7, 1, 4, True, True]
+
+
 @pytest.mark.parametrize(
     ("data", "error", "named"),
     [
