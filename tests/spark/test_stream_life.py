@@ -15,6 +15,7 @@ from hypothesis.stateful import initialize, rule
 
 from native_log import LogDir, delete_records, retain
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA
+from native_log.system import current_ms
 from tests.effort import examples
 
 from .query_life import CONFIG, QueryLife
@@ -44,6 +45,7 @@ class StreamLife(QueryLife):
     def begin(self, limits: dict[str, str], partitions: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / "logs"
+        self.begun_ms = current_ms()
         options = {
             "path": str(self.path),
             "startingOffsets": "earliest",
@@ -73,8 +75,10 @@ class StreamLife(QueryLife):
         partition.batches.append((partition.epoch, values))
 
     def append(self, key: tuple[str, int], epoch: int, values: list[bytes]) -> None:
+        """Append a batch. All replicas have the same bytes, so the times depend on the values alone."""
+        times = [self.begun_ms + int(value) for value in values]
         with LogDir(self.path) as log_dir:
-            records = pa.record_batch({"value": values})
+            records = pa.record_batch({"value": values, "timestamp": times})
             log_dir.partition(*key, config=CONFIG).append(records, leader_epoch=epoch)
 
     def choose(self, index: int) -> tuple[str, int]:
