@@ -42,6 +42,7 @@ GOOD = """
     native_log.delete_records("/var/kafka-logs", {("orders", 0): 123456})
     native_log.erase("/var/kafka-logs", "orders", keys=[b"customer-17"], how="tombstone", dry_run=True)
     native_log.recover("/var/kafka-logs", dry_run=True)
+    native_log.scan("/var/kafka-logs", "orders", filter="offset > 5", remote="/tier", remote_layout="aiven")
     native_log.reindex(["/disk1/kafka", "/disk2/kafka"], exclude_topics="orders", dry_run=True)
     print(native_log.RECORD_SCHEMA.names, native_log.LogConfig.parse({}).segment_bytes)
 """
@@ -58,6 +59,8 @@ BAD = """
     log.append(None, compression="lzma")  # E: [arg-type]
     log.append_batches(b"", origin="leader")  # E: [arg-type]
     log.transactions(mode="lenient")  # E: [arg-type]
+    native_log.scan("/logs", replicas="all")  # E: [arg-type]
+    native_log.scan("/logs", remotes="/tier")  # E: [call-arg]
     native_log.erase("/logs", keys=["k"], how="forget")  # E: [arg-type]
 """
 
