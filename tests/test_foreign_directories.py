@@ -193,9 +193,10 @@ def publish(topic: str) -> Callable[[Path], None]:
 def keep_offsets(data: Path) -> None:
     kept = OffsetState(str(data / "state"))
     kept.initial_offsets()
+    kept.initial_identities()
     kept.planned_batch()
-    kept.save_initial_offsets({TopicPartition("t", 0): 1})
     read = {TopicPartition("t", 0): LogIdentity(None, 1, None, 1)}
+    kept.save_initial_offsets({TopicPartition("t", 0): 1}, read)
     kept.save_planned_batch(PlannedBatch({}, {TopicPartition("t", 0): 1}, {}, read))
 
 
