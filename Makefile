@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYSPARK ?= pyspark==4.3.*
+EXTRAS ?= test
 STAMP := $(VENV)/.installed
 KERNEL := kernel
 KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -name tests -o -name benches -o -name __pycache__ -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
@@ -66,7 +67,7 @@ $(STAMP): pyproject.toml setup.py $(KERNEL_SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit("kafkalog needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3.11 ...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[test]' '$(PYSPARK)'
+	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]' '$(PYSPARK)'
 	@$(BIN)/python -c 'from native_log.records import IMPLEMENTATION as i; print("record formats run on the", i)'
 	touch $@
 

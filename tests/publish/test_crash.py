@@ -153,11 +153,11 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
         is_committed = "u" in LogDir(data).topics()
         assert values(data) == sorted(expected((0, 400)) + written("t") * is_committed), step
         assert values(data, "u") == written("u") * is_committed, step
-        assert records_in_batches(data) == len(values(data)), step
         committed += is_committed
         kinds = verify(data).column("kind").to_pylist()
         assert kinds == ["unfinished-write"] * (data / WRITE_INTENT).exists(), step
         if (data / WRITE_INTENT).exists():
+            assert records_in_batches(data) == 400, step
             first, second = recover_as_broker(data, tmp_path / "copy")
             assert first in (200, 305) and second in (200, 205), step
 
