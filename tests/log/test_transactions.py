@@ -64,17 +64,24 @@ def write_steps(directory: Path, steps: list[Step], roll_every: int) -> list[int
 
 def committed(steps: list[Step], firsts: list[int]) -> tuple[list[int], int]:
     """Return the offsets that a read_committed consumer gets, and the last stable offset, by definition."""
-    rows, stable = [], firsts[-1]
+    rows, undecided = decided(steps, firsts)
+    stable = min([firsts[-1], *undecided])
+    return [row for row in rows if row < stable], stable
+
+
+def decided(steps: list[Step], firsts: list[int]) -> tuple[list[int], list[int]]:
+    """Return the offsets of all committed records, and the first offsets of the batches without a marker."""
+    rows, undecided = [], []
     for number, step in enumerate(steps):
         if step.kind in ("commit", "abort"):
             continue
         later = (s.kind for s in steps[number:] if s.producer_id == step.producer_id)
         end = next((kind for kind in later if kind in ("commit", "abort")), None)
         if step.kind == "data" and end is None:
-            stable = min(stable, firsts[number])
+            undecided.append(firsts[number])
         if step.kind == "plain" or end == "commit":
             rows += range(firsts[number], firsts[number + 1])
-    return [row for row in rows if row < stable], stable
+    return rows, undecided
 
 
 steps = st.lists(
@@ -161,7 +168,10 @@ def test_lost_markers_are_replaced_by_the_indexes(
 def test_no_flipped_bit_changes_rows_silently(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], roll_every: int, data: st.DataObject
 ) -> None:
-    """It can turn a batch into one of another producer, or into one that opens or ends a transaction."""
+    """It can turn a batch into one of another producer, or into one that opens or ends a transaction.
+
+    If it hides the only batch of an open transaction, damage that is skipped ends the log later.
+    """
     directory = tmp_path_factory.mktemp("flipped") / "t-0"
     steps = [Step(1, "data"), *steps, Step(1, "commit")]
     firsts = write_steps(directory, steps, roll_every)
@@ -176,7 +186,7 @@ def test_no_flipped_bit_changes_rows_silently(
     log_file.write_bytes(content)
     log = PartitionLog.open(directory)
     skipped = offsets(log.read(columns=["offset"], isolation_level=COMMITTED, mode="dropMalformed"))
-    assert set(skipped) <= set(rows)
+    assert set(skipped) <= set(decided(steps, firsts)[0])
     with patch.object(readable_log, "_warn_once") as warn:
         try:
             read = offsets(log.read(columns=["offset"], isolation_level=COMMITTED))
