@@ -91,11 +91,11 @@ class OffsetState:
         return self._read(INITIAL_OFFSETS, lambda content: from_json(content["offsets"]))
 
     def initial_identities(self) -> Identities:
-        """Return what identifies the logs in which the initial offsets are. Raises OptionError."""
+        """Return the identities of the logs to which the initial offsets belong. Raises OptionError."""
         return self._read(INITIAL_OFFSETS, lambda content: _from_json(content.get("logs", {}))) or {}
 
     def save_initial_offsets(self, offsets: Mapping[TopicPartition, int], identities: Identities) -> None:
-        """Save the initial offsets, and what identifies the logs in which they are."""
+        """Save the initial offsets, and the identities of their logs."""
         self._write(INITIAL_OFFSETS, {"offsets": to_json(offsets), "logs": _to_json(identities)}, flush=True)
 
     def planned_batch(self) -> PlannedBatch | None:

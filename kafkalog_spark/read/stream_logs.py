@@ -157,7 +157,7 @@ class StreamLogs:
     def begin(
         self, starts: Mapping[TopicPartition, int], available: Mapping[TopicPartition, OffsetRange]
     ) -> None:
-        """Remember in which logs the stream starts, and at which offsets, as far as they are available."""
+        """Remember where the stream starts. An offset beyond the end of a log counts as the end."""
         for tp, start in starts.items():
             offset = min(start, available[tp].end)
             self.identities[tp] = self._identity(tp, offset, position=offset)

@@ -34,8 +34,8 @@ class PartitionCheckpoints:
             write found; None: there is no such file.
         checkpointed_high_watermark: the entry in replication-offset-checkpoint, which is some seconds old and
             so a lower bound; None: no entry.
-        before_write: the end that an unfinished write found. What is after it is not part of the log yet.
-            None: no such write appends to it.
+        before_write: where the log ended before an unfinished write appended to it. Later batches are not
+            part of the log yet. None: there is no such write.
         recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.
         first_dirty_offset: the offset up to which (exclusive) the log was compacted; None: no entry.
         live: a broker has the directory open. The log is then read up to the high watermark, because records

@@ -51,7 +51,7 @@ class LogListing:
     without_log: tuple[int, ...] = ()
 
     def before_write(self, end: EndBeforeWrite | None) -> LogListing:
-        """Return what the listing was before an unfinished write; None: no such write appends to the log."""
+        """Return the listing as it was before an unfinished write. `end` is None if there is none."""
         if end is None:
             return self
         segments = [segment for segment in self.segments if segment.base_offset <= end.base_offset]

@@ -318,7 +318,7 @@ class ReadableLog:
     ) -> int | None:
         """Return the lowest offset of a record with a timestamp of at least `timestamp_ms`, or None.
 
-        The result is that of Kafka's ListOffsets. Records of control batches and of aborted transactions
+        This is what Kafka's ListOffsets returns. Records of control batches and of aborted transactions
         count. Records at or above the high watermark (read_committed: the last stable offset) do not. v0
         records have no timestamp. There is one difference from a broker: if the first segment whose index
         promises a match has none, as after compaction, the search continues in the next segment.
@@ -339,29 +339,36 @@ class ReadableLog:
         self, time_ms: int, isolation_level: IsolationLevel = "read_uncommitted", mode: Mode = "failFast"
     ) -> int | None:
         """Do the same for any number of epoch ms, also one that is probably meant in seconds."""
-        limit = self.end_offset(isolation_level)
         from native_log.log.reading.timestamps import offset_for_timestamp
 
-        on_damage = _damage_handler(mode)
-        offset = self._retry(lambda state: offset_for_timestamp(state, time_ms, on_damage))
-        return offset if offset is not None and offset < limit else None
+        return self._find_readable(
+            lambda state, on_damage: offset_for_timestamp(state, time_ms, on_damage), isolation_level, mode
+        )
 
     def offset_for_max_timestamp(
         self, *, isolation_level: IsolationLevel = "read_uncommitted", mode: Mode = "failFast"
     ) -> int | None:
         """Return the lowest offset of a record with the largest timestamp, or None.
 
-        The result is that of Kafka's ListOffsets with the timestamp -3 (KIP-734), except that a broker also
-        counts records before the log start offset. It is None if no record has a timestamp, or if the record
-        is at or above the high watermark (read_committed: the last stable offset).
+        This is what Kafka's ListOffsets returns for timestamp -3 (KIP-734), but a broker also counts records
+        before the log start offset. It is None if no record has a timestamp, or if the record is at or above
+        the high watermark (read_committed: the last stable offset).
 
         Arguments and errors are as for offset_for_timestamp.
         """
-        limit = self.end_offset(isolation_level)
         from native_log.log.reading.timestamps import offset_for_max_timestamp
 
-        on_damage = _damage_handler(mode)
-        offset = self._retry(lambda state: offset_for_max_timestamp(state, on_damage))
+        return self._find_readable(offset_for_max_timestamp, isolation_level, mode)
+
+    def _find_readable(
+        self,
+        find: Callable[[LogState, Callable[[DamagedRange], None]], int | None],
+        isolation_level: IsolationLevel,
+        mode: Mode,
+    ) -> int | None:
+        """Return the offset that `find` returns; None if it is at or above the end of the log."""
+        limit, on_damage = self.end_offset(isolation_level), _damage_handler(mode)
+        offset = self._retry(lambda state: find(state, on_damage))
         return offset if offset is not None and offset < limit else None
 
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:

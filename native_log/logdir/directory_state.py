@@ -150,7 +150,7 @@ class DirectoryState:
         return self.unfinished is not None and self.lock_holder is None
 
     def end_before_write(self, directory: PartitionDir) -> EndBeforeWrite | None:
-        """Return where a log ended before an unfinished write; None: none appends to it."""
+        """Return where a log ended before an unfinished write appended to it; None: there is none."""
         return None if self.unfinished is None else self.unfinished.end_before(directory.path.name)
 
     def is_uncommitted(self, directory: PartitionDir) -> bool:

@@ -189,7 +189,7 @@ class _Options:
         """Recover partitions in parallel.
 
         Args:
-            partitions: the partitions, and where an unfinished write found the ends of their logs.
+            partitions: the partitions, and where their logs ended before unfinished writes.
             saved: the checkpoints of each log directory.
             dry_run: see `recover`.
         """

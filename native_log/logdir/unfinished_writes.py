@@ -1,4 +1,4 @@
-"""What partitions were before unfinished writes, for dry runs: a real run rolls such writes back first."""
+"""Partitions as they were before unfinished writes, for dry runs. A real run rolls such writes back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 def before_unfinished_writes(
     partitions: Sequence[PartitionDir],
 ) -> dict[PartitionDir, EndBeforeWrite | None]:
-    """Return the partitions that no unfinished write creates, and where one found the ends of their logs.
+    """Return the partitions that existed before unfinished writes, and where their logs ended.
 
-    The end is None if no write appends to the log. Raises KafkaLogError if a write intent is invalid.
+    The end is None if no such write appends to the log. Raises KafkaLogError if a write intent is invalid.
     """
     writes = {}
     for log_dir in dict.fromkeys(partition.path.parent for partition in partitions):

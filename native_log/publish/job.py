@@ -41,7 +41,7 @@ class Owner:
     Attributes:
         host: its host name.
         boot: the boot id of the host; empty if unknown.
-        pid_namespace: where its process id is valid: processes in other containers cannot be seen.
+        pid_namespace: the PID namespace in which its process id is valid; each container has its own.
         pid: its process id.
         started: its start time in clock ticks since boot; empty if there is no such process.
     """

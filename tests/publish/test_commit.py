@@ -87,7 +87,7 @@ def test_readers_see_nothing_during_the_commit(data: Path, monkeypatch: pytest.M
 def test_a_log_is_opened_long_after_a_commit_that_its_log_directory_has_seen(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader still sees none of the records, so that it never sees some. The files may be other ones."""
+    """The reader sees none of the new records, never only some of them. The files may have been rewritten."""
     write(data, 0, 100)
     job, staged = staged_job(data, 100, 200)
     opened = []

@@ -61,7 +61,7 @@ def offset_for_max_timestamp(log: LogState, on_damage: Callable[[DamagedRange], 
 
 
 def _rests_from_time(log: LogState, timestamp_ms: int, window: Window) -> Iterator[SegmentSlice]:
-    """Yield the rest of each segment before which all timestamps are lower, as its time index shows."""
+    """For each segment, yield the part in which its time index allows `timestamp_ms` or a later time."""
     whole = OffsetSpan(log.local_log_start_offset, log.high_watermark)
     for part in log.locate(whole).slices:
         with part.lookup(window, log.max_batch_bytes) as lookup:

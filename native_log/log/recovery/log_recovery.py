@@ -132,7 +132,7 @@ def recover_log(
         recovery_point: the offset up to which (exclusive) the log was flushed to disk.
         log_start_offset: the first offset of the log.
         config: the log's settings.
-        before_write: in a dry run, where an unfinished write found the end of the log; None: there is none.
+        before_write: in a dry run, where the log ended before an unfinished write; None: there is none.
         dry_run: change nothing, and only return what the recovery would do.
         before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
             error, no data is removed.

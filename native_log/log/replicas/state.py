@@ -38,9 +38,8 @@ def read_state(log: LogState, end_offset: int | None = None) -> CopyState:
 
     Raises OSError, LogTruncatedError if the files change meanwhile.
     """
-    end, has_damaged_end = _end(log)
-    if end_offset is not None:
-        end = min(end, end_offset)
+    valid_end, has_damaged_end = _end(log)
+    end = valid_end if end_offset is None else min(end_offset, valid_end)
     return CopyState(
         _read_history(log, end),
         log.segments[0].base_offset if log.segments else end,

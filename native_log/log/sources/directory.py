@@ -76,8 +76,8 @@ class DirectorySource(OneCopy):
     def as_part(cls, log: LogState) -> DirectorySource:
         """Return the source of a directory's log as a part of a joined log.
 
-        The checkpoints of the directory limit the joined log, not this part. Only an unfinished write limits
-        this part.
+        Of the checkpoints, only the end before an unfinished write limits this part. The others limit the
+        joined log.
         """
         source, checkpoints = log.source, log.checkpoints
         return cls(
