@@ -32,8 +32,8 @@ class PartitionCheckpoints:
         high_watermark: the offset up to which (exclusive) a log with `live` is read: the checkpointed high
             watermark, 0 if replication-offset-checkpoint has no entry yet, or the end that an unfinished
             write found; None: there is no such file.
-        checkpointed_high_watermark: the entry in replication-offset-checkpoint, which is some seconds old and
-            so a lower bound; None: no entry.
+        checkpointed_high_watermark: the newest entry in a replication-offset-checkpoint of the broker, which
+            is some seconds old and so a lower bound; None: no entry.
         before_write: where the log ended before an unfinished write appended to it. Later batches are not
             part of the log yet. None: there is no such write.
         recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.

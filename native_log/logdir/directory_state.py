@@ -42,7 +42,8 @@ class DirectoryState:
             commit; None if there is none.
         remote_starts: where logs begin in remote storage.
         storage: has the log directory.
-        broker_high_watermarks: the checkpointed high watermarks in all log directories of its broker.
+        broker_high_watermarks: the newest high watermarks in all log directories of its broker. Empty if the
+            broker has no others.
     """
 
     path: Path
@@ -121,9 +122,10 @@ class DirectoryState:
         is_locked = self.lock_holder is not None
         is_live = high_watermark == "checkpoint" or (high_watermark == "auto" and is_locked)
         limit = saved.high_watermarks.get(key)
-        if limit is None and self.has_high_watermarks:
-            # If a broker has just moved the partition here, the entry is still where it was.
-            limit = self.broker_high_watermarks.get(key)
+        if self.has_high_watermarks:
+            # If a broker has just moved the partition here, the newest entry is where it was.
+            limit = self.broker_high_watermarks.get(key, limit)
+        checkpointed = limit
         if limit is None:
             limit = self.unsaved_high_watermark(directory.topic)
         before_write = self.end_before_write(directory)
@@ -135,7 +137,7 @@ class DirectoryState:
         return PartitionCheckpoints(
             log_start_offset=start,
             high_watermark=limit,
-            checkpointed_high_watermark=saved.high_watermarks.get(key),
+            checkpointed_high_watermark=checkpointed,
             before_write=before_write,
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),

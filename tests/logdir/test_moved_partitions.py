@@ -200,21 +200,35 @@ opened_by = pytest.mark.parametrize("open_log", [open_log, open_live_log])
 
 @opened_by
 @pytest.mark.parametrize(
-    ("entries", "node_ids", "high_watermark"), [("", (1, 1), 30), ("t 0 33\n", (1, 1), 33), ("", (1, 2), 0)]
+    ("entries", "node_ids", "seconds_later", "high_watermark"),
+    [
+        pytest.param("", (1, 1), 0, 30, id="not saved since"),
+        pytest.param("t 0 33\n", (1, 1), 5, 33, id="saved since"),
+        pytest.param("t 0 0\n", (1, 1), 0, 30, id="saved during the move"),
+        pytest.param("t 0 0\n", (1, 1), 5, 30, id="the old directory was left out, or is saved now"),
+        pytest.param("t 0 9\n", (1, 1), -60, 30, id="moved back to a directory without partitions"),
+        pytest.param("t 0 0\n", (1, 1), 60, 0, id="deleted and created again"),
+        pytest.param("", (1, 2), 0, 0, id="another broker"),
+    ],
 )
 def test_the_high_watermark_is_still_where_the_partition_was(
     open_log: Callable[..., ReadableLog],
     entries: str,
     node_ids: tuple[int, int],
+    seconds_later: int,
     high_watermark: int,
     paths: list[Path],
 ) -> None:
     """A broker saves the high watermarks of each log directory every five seconds."""
     move(paths)
-    for path, node_id, saved in zip(paths, node_ids, (entries, "t 0 30\n"), strict=True):
+    for path, node_id, saved, seconds in zip(
+        paths, node_ids, (entries, "t 0 30\n"), (1000 + seconds_later, 1000), strict=True
+    ):
         save(path, saved, node_id)
+        os.utime(path / "replication-offset-checkpoint", (seconds, seconds))
     log = open_log(paths, "checkpoint")
     assert (log.path, log.high_watermark) == (paths[0] / "t-0", high_watermark)
+    assert log.checkpointed_high_watermark == (high_watermark if node_ids == (1, 1) else None)
 
 
 @opened_by
