@@ -59,8 +59,9 @@ INNER_LAYERS = {
         *("discovery", "wildcards", "remote_starts", "remote_join", "remote_logs", "remote_storage"),
         "options",
         *("directory_state", "moved_partitions", "cluster_metadata", "known_topics", "create"),
-        *("catalog", "selection", "position", "scan", "listing_ahead", "live_directory", "internal_tables"),
-        *("broker_checks", "live_logdir", "followed_logdir", "partition_logs", "logdir"),
+        *("catalog", "selection", "position", "scan", "listing_ahead", "live_discovery"),
+        *("live_directory", "internal_tables", "broker_checks", "live_logdir", "followed_logdir"),
+        *("partition_logs", "logdir"),
         "selected_partitions",
         *(
             "recovery_report",

@@ -25,17 +25,18 @@ from native_log.logdir.catalog import (
     open_copies,
     open_copy_of,
 )
-from native_log.logdir.discovery import find_all_partitions, find_partitions, keys_in, readable_paths
+from native_log.logdir.discovery import readable_paths
 from native_log.logdir.known_topics import KnownTopics, gaps_of
 from native_log.logdir.listing_ahead import map_listed
 from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.live_discovery import LiveDiscovery
 from native_log.logdir.moved_partitions import broker_high_watermarks
 from native_log.logdir.options import LogDirOptions
 from native_log.logdir.remote_logs import is_tiered
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.wildcards import expand_wildcards
 from native_log.prefetch import look_up_together
-from native_log.storage import LOCAL, file_version, path_of
+from native_log.storage import path_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +52,8 @@ if TYPE_CHECKING:
     from native_log.log.log_state import LogState
     from native_log.log.sources.joined import JoinedSource
     from native_log.logdir.directory_state import DirectoryState
-    from native_log.logdir.discovery import Discovery, PartitionDir
+    from native_log.logdir.discovery import PartitionDir
     from native_log.logdir.remote_logs import RemoteLogs
-    from native_log.storage import FileVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,13 @@ class LiveLogDir:
         self.paths = expand_wildcards(readable_paths(paths), self._storages)
         self._is_local = self._storages.are_local(self.paths) and options.remote is None
         self._now_ns = now_ns
-        self._versions: dict[Path, FileVersion | None] = dict.fromkeys(self.paths)
-        found = find_all_partitions(self.paths, self._storages)
-        self._discoveries: dict[Path, Discovery] = dict(zip(self.paths, found, strict=True))
-        self._given = dict(self._discoveries)
-        self._directories: dict[Path, LiveDirectory] = {}
+        self._discovery = LiveDiscovery(self.paths, self._storages, now_ns)
         self._catalog = Catalog(self.paths, PartitionCandidates({}, (), ()), {})
         self._copies: dict[PartitionKey, tuple[PartitionDir, ...]] = {}
         self._logs: dict[PartitionKey, _OpenLog] = {}
-        log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
-        folders = {path: self._storages.folder(path) for path in log_dirs}
-        remote_starts = RemoteStarts(folders.values(), self._discoveries.values())
+        found = self._discovery.discoveries
+        folders = {each.log_dir: self._storages.folder(each.log_dir) for each in found}
+        remote_starts = RemoteStarts(folders.values(), found)
         self._directories = {
             path: LiveDirectory(folder, now_ns, remote_starts) for path, folder in folders.items()
         }
@@ -235,7 +231,7 @@ class LiveLogDir:
         LiveLogDir._remote_logs.forget(self)
         LiveLogDir._known_topics.forget(self)
         LiveLogDir._broker_high_watermarks.forget(self)
-        is_found = self._discover()
+        is_found = self._discovery.refresh()
         # The checkpoints are read before the logs, so that no high watermark is newer than its log.
         is_changed = [directory.refresh() for directory in self._directories.values()]
         if is_found or any(is_changed):
@@ -280,7 +276,7 @@ class LiveLogDir:
     def _forget(self, removed: Collection[PartitionKey]) -> None:
         """Forget partitions that were removed, and list the log directories again with the next refresh."""
         if removed:
-            self._versions.clear()
+            self._discovery.invalidate()
             left = {key: path for key, path in self._catalog.partitions.items() if key not in removed}
             self._catalog = replace(self._catalog, partitions=left)
             self._copies = {key: self._copies[key] for key in left}
@@ -323,52 +319,16 @@ class LiveLogDir:
 
     def _list_again(self) -> None:
         """Find the partitions again after a directory is gone: a broker has removed it, or moved it."""
-        self._versions.clear()
-        self._discover()
+        self._discovery.invalidate()
+        self._discovery.refresh()
         self._select()
-
-    def _discover(self) -> bool:
-        """List the paths that have changed, and return whether their partitions changed.
-
-        If a partition has disappeared, all paths are listed again: a broker may have moved it to one that was
-        listed before. See find_all_partitions.
-        """
-        before = list(self._discoveries.values())
-        is_changed = self._list_changed()
-        if is_changed and not keys_in(before) <= keys_in(self._discoveries.values()):
-            self._versions.clear()
-            self._list_changed()
-        return is_changed
-
-    def _list_changed(self) -> bool:
-        is_changed = False
-        for path in self.paths:
-            before, is_stale = self._discoveries[path], path not in self._versions
-            version = None
-            folder = self._storages.folder(path)
-            if before.is_partition:
-                discovery = replace(
-                    before, partitions=self._given[path].partitions if folder.exists() else ()
-                )
-            else:
-                if folder.storage is LOCAL:
-                    now_ns = self._now_ns()
-                    version = file_version(path.stat(), now_ns)
-                    if version is not None and version == self._versions.get(path):
-                        continue
-                discovery = find_partitions(path, before, folder.storage)
-            self._versions[path] = version
-            if is_stale or discovery != before:
-                self._discoveries[path] = discovery
-                is_changed = True
-        return is_changed
 
     def _select(self) -> None:
         """Choose the directories to read, and give up the logs of others."""
         states = {path: directory.state for path, directory in self._directories.items()}
         before = self._catalog.found.candidates
         found = PartitionCandidates.of(
-            self._discoveries.values(), states, include_deleted=self._options.include_deleted
+            self._discovery.discoveries, states, include_deleted=self._options.include_deleted
         )
         self._catalog = replace(self._catalog, found=found)
         copies = self._copies_to_merge() if self._options.is_merging else self._longest_copies(before)
@@ -465,7 +425,7 @@ class LiveLogDir:
         Logs are opened with them. Later their own are enough, because none of them goes back.
         """
         states = [directory.state for directory in self._directories.values()]
-        return broker_high_watermarks(states, self._discoveries.values())
+        return broker_high_watermarks(states, self._discovery.discoveries)
 
     def _try_to_open(self, directory: PartitionDir) -> _OpenCopy | None:
         """Open the log in a directory; return None if it cannot be opened."""

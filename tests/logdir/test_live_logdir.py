@@ -18,7 +18,7 @@ from native_log.checkpoints.offset_checkpoints import (
     write_offset_checkpoint,
 )
 from native_log.checkpoints.write_intent import WRITE_INTENT, PartitionBackup, WriteIntent
-from native_log.logdir import discovery, live_directory, live_logdir
+from native_log.logdir import discovery, live_directory, live_discovery, live_logdir
 from native_log.logdir.live_logdir import LiveLogDir, LogDirChange
 from native_log.logdir.options import LogDirOptions
 from native_log.segment.files import file_name
@@ -70,7 +70,7 @@ class TestIdle:
         def fail(*_: object) -> None:
             raise AssertionError("something is listed or read")
 
-        monkeypatch.setattr(live_logdir, "find_partitions", fail)
+        monkeypatch.setattr(live_discovery, "find_partitions", fail)
         monkeypatch.setattr(live_directory, "read_offset_checkpoint", fail)
         monkeypatch.setattr(live_directory.WriteIntent, "read", fail)
         monkeypatch.setattr(os, "scandir", fail)
