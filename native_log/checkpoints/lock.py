@@ -110,6 +110,11 @@ def lock_holder(log_dir: Path) -> int | None:
             os.close(descriptor)
 
 
+def describe_holder(pid: int) -> str:
+    """Say that a process uses a log directory. `pid`: the answer of `lock_holder`, not None."""
+    return f"in use by process {pid}" if pid else "in use"
+
+
 class LogDirLock:
     """The lock of a log directory (Kafka: LogManager.lockLogDirs). A context manager.
 

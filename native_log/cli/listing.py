@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from native_log.checkpoints.lock import describe_holder
 from native_log.cli.progress import report_progress, show_progress
 from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import columns_that_fit, format_table
@@ -281,7 +282,7 @@ def _headline(directory: DirectoryState) -> str:
         if properties.node_id is not None:
             details.append(f"broker {properties.node_id}")
     if directory.lock_holder is not None:
-        details.append(f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use")
+        details.append(describe_holder(directory.lock_holder))
     elif directory.clean_shutdown:
         details.append("cleanly shut down")
     return f"{directory.path}" + (f"  ({', '.join(details)})" if details else "")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.arguments import optional_count, path_list, topic_names
-from native_log.checkpoints.lock import lock_holder
+from native_log.checkpoints.lock import describe_holder, lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -322,5 +322,5 @@ def _warn_of_a_broker(log_dir: Path) -> None:
     holder = lock_holder(log_dir)
     if holder is not None:
         logger.warning(
-            "%s is in use by process %d: batches that it is writing may look damaged", log_dir, holder
+            "%s is %s: batches that are being written may look damaged", log_dir, describe_holder(holder)
         )

@@ -158,6 +158,22 @@ def test_a_topic_that_cannot_be_created_leaves_nothing(
     assert len(log_dir.create_topic("t", 4)) == 4
 
 
+def test_a_topic_that_could_not_be_created_is_not_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another log keeps the session of the directory."""
+    with LogDir.create(tmp_path / "logs") as log_dir:
+        log_dir.create_topic("other")
+        log_dir.partition("other", 0).append(RECORD)
+        failing_fsync(1, monkeypatch)
+        with pytest.raises(OSError, match="No space"):
+            log_dir.create_topic("t")
+        monkeypatch.undo()
+        log_dir.create_topic("t")
+        log_dir.partition("t", 0).append(RECORD)
+    assert LogDir(tmp_path / "logs").partition("t", 0).log_end_offset == 1
+
+
 def failing_fsync(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the `number`th fsync fail."""
     fsync, calls = os.fsync, itertools.count(1)

@@ -9,6 +9,7 @@ import pytest
 
 import native_log
 from native_log import RECOVERY_SCHEMA, LogDir, UnknownTopicOrPartitionError
+from native_log.logdir import recovery
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,16 @@ def test_a_dry_run_changes_nothing(torn: list[Path]) -> None:
         native_log.recover(torn, from_start=True, dry_run=True)["status"].to_pylist() == ["would be cut"] * 2
     )
     assert not any((log_dir / CLEAN_SHUTDOWN).exists() for log_dir in torn)
+
+
+@pytest.mark.parametrize(("pid", "text"), [(7, "in use by process 7"), (0, "in use")])
+def test_a_dry_run_warns_of_a_writer(
+    pid: int, text: str, torn: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pid is 0 if the process runs in another container."""
+    monkeypatch.setattr(recovery, "lock_holder", lambda path: pid if path == torn[0] else None)
+    native_log.recover(torn, dry_run=True)
+    assert caplog.messages == [f"{torn[0]} is {text}: batches that are being written may look damaged"]
 
 
 def test_a_topic_is_found_in_either_directory(torn: list[Path]) -> None:

@@ -29,7 +29,9 @@ from native_log.log import PartitionLog
 from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata, client
 from native_log.system import current_ms
 from tests.broker_lock import held_lock
+from tests.builders.batches import batch
 from tests.builders.golden import GOLDEN
+from tests.builders.logs import write_log
 
 from .support import in_time
 
@@ -585,6 +587,22 @@ def test_new_log_directories_are_of_one_broker(tmp_path: Path) -> None:
     states = LogDir(paths).directories
     assert len({state.meta_properties.cluster_id for state in states if state.meta_properties}) == 1
     assert [len(LogDir(path).partitions()) for path in paths] == [1, 1, 1]
+
+
+def test_a_new_log_directory_beside_one_without_ids(tmp_path: Path) -> None:
+    """A copy of partitions has no meta.properties."""
+    write_log(tmp_path / "copy" / "other-0", {0: [batch(0)]})
+    KafkaLogProducer([tmp_path / "copy", tmp_path / "new"]).close()
+    assert (tmp_path / "new" / "meta.properties").exists()
+
+
+def test_a_topic_with_a_gap_in_its_partitions(tmp_path: Path) -> None:
+    """The rest of the topic is in a log directory that was not given."""
+    paths = [tmp_path / "one", tmp_path / "two"]
+    LogDir.create(paths).create_topic("t", 4)
+    with KafkaLogProducer(paths[1]) as producer:
+        future = producer.send("t", b"v")
+    assert "expected partitions of topic t from 0 on without gaps, found [1, 3]" in str(future.exception)
 
 
 def test_topics_over_several_directories(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.lock import describe_holder
 from native_log.reporting.layout import Section
 from native_log.reporting.sections.top_items import top_table
 from native_log.reporting.text import number
@@ -73,7 +74,7 @@ def _copy_table(copies: Sequence[CopyFigures]) -> Table:
 
 def _state(directory: DirectoryFigures) -> str:
     if directory.lock_holder is not None:
-        return f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use"
+        return describe_holder(directory.lock_holder)
     if directory.clean_shutdown:
         return "cleanly shut down"
     return "not cleanly shut down" if directory.node_id is not None else "no meta.properties"
