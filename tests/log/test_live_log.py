@@ -22,7 +22,7 @@ from native_log.checkpoints.leader_epochs import (
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.divergence import diverged
-from native_log.log.live.live_files import UNCHANGED
+from native_log.log.live.live_files import UNCHANGED, LogChange
 from native_log.log.live.live_log import LiveLog
 from native_log.log.sources.directory import DirectorySource
 from native_log.segment import entries
@@ -411,3 +411,19 @@ class TestDivergence:
         epochs = [EpochEntry(2, 10), EpochEntry(5, 20)]
         assert end_offset_for_epoch(epochs, epoch, 33) == expected
         assert end_offset_for_epoch([], epoch, 33) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (LogChange(True), LogChange(False), LogChange(True)),
+        (LogChange(False), LogChange(True), LogChange(True)),
+        (LogChange(True, 5), LogChange(True, 7), LogChange(True, 5)),
+        (LogChange(True, 7), LogChange(True, 5), LogChange(True, 5)),
+        (LogChange(True, 5), LogChange(True), LogChange(True, 5)),
+        (LogChange(True, 5), LogChange(True, is_recreated=True), LogChange(True, is_recreated=True)),
+        (LogChange(True, is_recreated=True), LogChange(True, 5), LogChange(True, 5, is_recreated=True)),
+    ],
+)
+def test_two_changes_together(first: LogChange, second: LogChange, both: LogChange) -> None:
+    assert first.and_then(second) == both
