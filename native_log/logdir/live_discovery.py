@@ -47,9 +47,9 @@ class LiveDiscovery:
         If a partition has disappeared, all paths are listed again: a broker may have moved it to one that was
         listed before. See find_all_partitions.
         """
-        before = keys_in(self.discoveries)
+        before = list(self.discoveries)
         is_changed = self._list_changed()
-        if is_changed and not before <= keys_in(self.discoveries):
+        if is_changed and not keys_in(before) <= keys_in(self.discoveries):
             self.invalidate()
             self._list_changed()
         return is_changed
