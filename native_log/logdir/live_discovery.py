@@ -38,7 +38,7 @@ class LiveDiscovery:
         return self._found.values()
 
     def invalidate(self) -> None:
-        """Have the next refresh list all paths, and return True, even if they seem to be unchanged."""
+        """Make the next refresh list all paths and return True, even if nothing seems to have changed."""
         self._versions.clear()
 
     def refresh(self) -> bool:

@@ -27,7 +27,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def cluster(class_path: str, paths: list[Path]) -> Iterator[Cluster]:
-    # A save often happens when the copy is still empty, and the next one when the partition has moved.
+    # With this interval, the broker often saves while the copy is still empty, and again only after the move.
     cluster = Cluster(paths[0], class_path, settings={"replica.high.watermark.checkpoint.interval.ms": "700"})
     cluster.broker.more_log_dirs.append(paths[1])
     yield cluster
