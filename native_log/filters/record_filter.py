@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.filters.errors import FilterError
+from native_log.filters.expressions import binary_literals, names_in
 from native_log.filters.satisfiability import Satisfiability
 from native_log.records import (
     CORRUPT_RECORD,
@@ -20,7 +21,7 @@ from native_log.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 Partition = TypeVar("Partition", bound=tuple[str, int])
 
@@ -178,7 +179,8 @@ class RecordFilter:
     def _keys(self) -> tuple[bytes | None, ...] | None:
         if "key" not in self.columns or not self._is_satisfiable:
             return None
-        candidates = _literals(self.expression)
+        assert self.expression is not None
+        candidates = binary_literals(self.expression)
         return self._satisfiability.keys(sorted(candidates)) if len(candidates) <= MOST_KEYS else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -211,14 +213,15 @@ def _columns_of(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]
     rows = schema.empty_table()
     try:
         rows.filter(expression)
+        candidates = names_in(expression, schema.names)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
         raise FilterError(
             f"expected a filter of the columns {', '.join(schema.names)}, found {expression}: {error}"
         ) from None
     used = []
-    for index, name in enumerate(schema.names):
+    for name in candidates:
         try:
-            rows.remove_column(index).filter(expression)
+            rows.drop_columns(name).filter(expression)
         except pa.ArrowInvalid:
             used.append(name)
     return tuple(used)
@@ -234,23 +237,3 @@ def _all(conditions: Sequence[pc.Expression]) -> pc.Expression:
     for condition in conditions[1:]:
         combined = combined & condition
     return combined
-
-
-def _literals(expression: pc.Expression | None) -> set[bytes]:
-    """Return the binary literals of an expression, from the form in which it is pickled: an Arrow file."""
-    assert expression is not None
-    serialized = expression.__reduce__()[1][0]
-    with pa.ipc.open_file(serialized) as file:
-        columns = file.get_batch(0).columns
-    return {value for column in columns for value in _binary_values(column)}
-
-
-def _binary_values(array: pa.Array) -> Iterator[bytes]:
-    kind = array.type
-    if pa.types.is_struct(kind):
-        for child in array.flatten():
-            yield from _binary_values(child)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from _binary_values(array.flatten())
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        yield from (value for value in array.to_pylist() if value is not None)

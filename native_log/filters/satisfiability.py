@@ -6,14 +6,17 @@ file. No file is needed for the question, so it is asked here of files that do n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.filters.expressions import integer_literals
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 MOST_VALUES = 50
@@ -75,8 +78,13 @@ class Satisfiability:
             return pa.scalar(value, pa.int64()).cast(kind) if kind != pa.int32() else pa.scalar(value, kind)
 
         low, high = (-(2**31), 2**31 - 1) if kind == pa.int32() else (-(2**63), 2**63 - 1)
-        least = _bisect(lambda value: not self.has(field <= scalar(value - 1)), low, high)
-        most = -_bisect(lambda value: not self.has(field >= scalar(1 - value)), -high, -low)
+        # A bound is usually a number in the expression or next to one. It is found by asking for the number
+        # beyond it, too.
+        numbers = integer_literals(self._expression)
+        likely = {number + i for number in numbers for i in (-2, -1, 0, 1, 2)}
+        negated = {-number for number in likely}
+        least = _greatest(lambda value: not self.has(field <= scalar(value - 1)), low, high, likely)
+        most = -_greatest(lambda value: not self.has(field >= scalar(1 - value)), -high, -low, negated)
         return (None if least == low else least), (None if most == high else most)
 
     def keys(self, candidates: Sequence[bytes], column: str = "key") -> tuple[bytes | None, ...] | None:
@@ -97,17 +105,21 @@ class Satisfiability:
         return tuple(key for key, possible in zip([*ordered, None], is_possible, strict=True) if possible)
 
 
-def _bisect(is_low: Callable[[int], bool], low: int, high: int) -> int:
+def _greatest(is_low: Callable[[int], bool], low: int, high: int, likely: Iterable[int]) -> int:
     """Return the greatest number from `low` to `high` for which `is_low` is true, as it is for lower ones.
 
-    It is not asked for `low`.
+    It is not asked for `low`. Only if the result is in `likely` is it found with few questions.
     """
     if low == high or not is_low(low + 1):
         return low
+    candidates = sorted({low + 1, high, *(number for number in likely if low < number < high)})
+    index = bisect_left(candidates, True, lo=1, key=lambda number: not is_low(number))
+    low = candidates[index - 1]
+    high = candidates[index] if index < len(candidates) else low + 1
     while high - low > 1:
         middle = (low + high) // 2
         if is_low(middle):
             low = middle
         else:
             high = middle
-    return high if is_low(high) else low
+    return low

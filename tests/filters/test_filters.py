@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from native_log.filters import FilterError, RecordFilter, to_filter
 from native_log.filters.record_filter import ROWS
+from native_log.filters.satisfiability import Satisfiability
 from native_log.filters.sql import parse_filter
 from native_log.filters.times import parse_time
 from tests.effort import examples
@@ -128,10 +129,42 @@ def check_what_follows(filter: RecordFilter, table: pa.RecordBatch, selected: li
         ("offset = 3 OR offset = 7", (3, 7)),
         ("offset > 3 OR key = 'a'", (None, None)),
         ("NOT (offset < 4 OR offset > 5)", (4, 5)),
+        ("offset IN (8, 1, 5)", (1, 8)),
+        ("offset > 9223372036854775806", (2**63 - 1, None)),
+        ("offset < -9223372036854775807", (None, -(2**63))),
     ],
 )
 def test_bounds_of_offsets(sql: str, offsets: tuple[int | None, int | None]) -> None:
     assert parse_filter(sql).offsets == offsets
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_bounds_are_found_with_few_questions(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The literals are tried first. Without them, each of the four bounds takes 64 questions."""
+    asked = []
+    ask = Satisfiability.of
+    monkeypatch.setattr(Satisfiability, "of", lambda self, known: asked.append(known) or ask(self, known))
+    offset, time = pc.field("offset"), pa.scalar(START, pa.timestamp(unit, "UTC"))
+    offsets = (offset >= pa.scalar(3, pa.int16())) & (offset < 2**40)
+    filter = to_filter(offsets & (pc.field("timestamp") >= time) & (pc.field("timestamp") <= time))
+    start_ms = round(START.timestamp() * 1000)
+    assert filter.offsets == (3, 2**40 - 1)
+    assert (filter.conditions.min_timestamp_ms, filter.conditions.max_timestamp_ms) == (start_ms, start_ms)
+    assert len(asked) < 40
+
+
+def test_columns_of_a_filter() -> None:
+    assert parse_filter("value = 'timestampType' OR offset > 3").columns == ("value", "offset")
+    assert to_filter(pc.list_value_length(pc.field("headers")) > 0).columns == ("headers",)
+    with pytest.raises(
+        FilterError, match=r"expected a filter of the columns .*, found \(FieldPath\(4\) > 5\)"
+    ):
+        to_filter(pc.field(4) > 5)
+
+
+def test_bounds_that_are_no_literals() -> None:
+    assert to_filter(pc.field("offset") + pa.scalar(1, pa.int64()) > 2.5).offsets == (None, None)
+    assert to_filter(pc.field("offset") >= pc.scalar("17").cast(pa.int64())).offsets == (17, None)
 
 
 def test_bounds_of_times_are_whole_milliseconds() -> None:
