@@ -9,11 +9,16 @@ import gc
 import importlib
 import sys
 
-_MODULES = (
-    *("pandas", "pyarrow", "native_log"),
-    *("kafkalog_spark.read.batch", "kafkalog_spark.read.stream"),
-    *("kafkalog_spark.write.batch", "kafkalog_spark.write.stream"),
-)
+_MODULES = {
+    "worker": (
+        *("pandas", "kafkalog_spark.read.batch", "kafkalog_spark.read.stream"),
+        *("kafkalog_spark.write.batch", "kafkalog_spark.write.stream"),
+    ),
+    "create_data_source": ("kafkalog_spark.options.read", "kafkalog_spark.options.write"),
+    "plan_data_source_read": ("kafkalog_spark.read.batch",),
+    "write_into_data_source": ("kafkalog_spark.write.batch",),
+}
+"""What each kind of worker needs. Other kinds of daemon fork one worker in most queries."""
 
 
 def _import(*names: str) -> None:
@@ -23,5 +28,6 @@ def _import(*names: str) -> None:
 
 
 if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
-    _import(sys.orig_argv[3], *_MODULES)
+    kind = sys.orig_argv[3]
+    _import(kind, *_MODULES.get(kind.rpartition(".")[2], ()))
     gc.freeze()  # a worker collects garbage after each task
