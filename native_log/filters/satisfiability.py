@@ -78,8 +78,8 @@ class Satisfiability:
             return pa.scalar(value, pa.int64()).cast(kind) if kind != pa.int32() else pa.scalar(value, kind)
 
         low, high = (-(2**31), 2**31 - 1) if kind == pa.int32() else (-(2**63), 2**63 - 1)
-        # A bound is usually a number in the expression or next to one. It is found by asking for the number
-        # beyond it, too.
+        # A bound is usually a number in the expression or next to one. To know that it is the bound, the
+        # number beyond it is tried, too.
         numbers = integer_literals(self._expression)
         likely = {number + i for number in numbers for i in (-2, -1, 0, 1, 2)}
         negated = {-number for number in likely}
@@ -108,7 +108,7 @@ class Satisfiability:
 def _greatest(is_low: Callable[[int], bool], low: int, high: int, likely: Iterable[int]) -> int:
     """Return the greatest number from `low` to `high` for which `is_low` is true, as it is for lower ones.
 
-    It is not asked for `low`. Only if the result is in `likely` is it found with few questions.
+    `is_low` is not called with `low`. A few calls are enough if `likely` has the result and the next number.
     """
     if low == high or not is_low(low + 1):
         return low
