@@ -85,7 +85,7 @@ class RecordFilter:
     @cached_property
     def is_possible(self) -> bool:
         """Whether any row can be selected."""
-        bounds = (self.offsets, self._bounds("timestamp"))
+        bounds = (self.offsets, self._times)
         return self._is_satisfiable and not any(
             least is not None and most is not None and least > most for least, most in bounds
         )
@@ -96,9 +96,14 @@ class RecordFilter:
         return self._bounds("offset")
 
     @cached_property
+    def _times(self) -> tuple[int | None, int | None]:
+        """The same for timestamps, in epoch microseconds."""
+        return self._bounds("timestamp")
+
+    @cached_property
     def conditions(self) -> RecordConditions:
         """Conditions that each selected record meets. They do not include the offsets."""
-        lowest, highest = self._bounds("timestamp")
+        lowest, highest = self._times
         first, last = self._bounds("producerId")
         return RecordConditions(
             min_timestamp_ms=None if lowest is None else -(-lowest // 1000),

@@ -7,6 +7,7 @@ file. No file is needed for the question, so it is asked here of files that do n
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from native_log.filters.expressions import integer_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 MOST_VALUES = 50
@@ -78,14 +79,20 @@ class Satisfiability:
             return pa.scalar(value, pa.int64()).cast(kind) if kind != pa.int32() else pa.scalar(value, kind)
 
         low, high = (-(2**31), 2**31 - 1) if kind == pa.int32() else (-(2**63), 2**63 - 1)
-        # A bound is usually a number in the expression or next to one. To know that it is the bound, the
-        # number beyond it is tried, too.
-        numbers = integer_literals(self._expression)
-        likely = {number + i for number in numbers for i in (-2, -1, 0, 1, 2)}
-        negated = {-number for number in likely}
-        least = _greatest(lambda value: not self.has(field <= scalar(value - 1)), low, high, likely)
-        most = -_greatest(lambda value: not self.has(field >= scalar(1 - value)), -high, -low, negated)
+
+        def likely(sign: int) -> Iterator[int]:
+            # A bound is usually a number in the expression or the next one. The number after it shows that it
+            # is the bound.
+            for number in self._numbers:
+                yield from range(sign * number, sign * number + 3)
+
+        least = _greatest(lambda value: not self.has(field <= scalar(value - 1)), low, high, likely(1))
+        most = -_greatest(lambda value: not self.has(field >= scalar(1 - value)), -high, -low, likely(-1))
         return (None if least == low else least), (None if most == high else most)
+
+    @cached_property
+    def _numbers(self) -> set[int]:
+        return integer_literals(self._expression)
 
     def keys(self, candidates: Sequence[bytes], column: str = "key") -> tuple[bytes | None, ...] | None:
         """Return the values of a binary column that can be selected. None: there may be others.
@@ -109,6 +116,7 @@ def _greatest(is_low: Callable[[int], bool], low: int, high: int, likely: Iterab
     """Return the greatest number from `low` to `high` for which `is_low` is true, as it is for lower ones.
 
     `is_low` is not called with `low`. A few calls are enough if `likely` has the result and the next number.
+    `likely` is not read if `low` is the result.
     """
     if low == high or not is_low(low + 1):
         return low
