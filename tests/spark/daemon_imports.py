@@ -18,7 +18,7 @@ _MODULES = {
     "plan_data_source_read": ("kafkalog_spark.read.batch",),
     "write_into_data_source": ("kafkalog_spark.write.batch",),
 }
-"""What each kind of worker needs. Other kinds of daemon fork one worker in most queries."""
+"""What a worker needs, by the last part of its module's name. Other daemons usually fork one worker only."""
 
 
 def _import(*names: str) -> None:
