@@ -17,7 +17,7 @@ DISTINCT_VALUES: dict[str, tuple[str, ...]] = {
     "cleanup_policy": ("compact", "delete", "compact,delete", "compact"),
     "min_cleanable_dirty_ratio": ("0.1", "0.2", "0.3", "0.4"),
 }
-"""A value for each source; a neighbour in the order of precedence has another one."""
+"""A value for each source; a neighbor in the order of precedence has another one."""
 
 ATTRIBUTES = [field.name for field in fields(LogConfig) if any(map(is_broker_name, names_of(field.name)))]
 SPELLINGS = [

@@ -1,6 +1,6 @@
 """Resolve the starting and ending options to offsets.
 
-Pure: the offsets that a log holds are values, and the lookup by time is a function. The behaviour is that of
+Pure: the offsets that a log holds are values, and the lookup by time is a function. The behavior is that of
 Spark's kafka source (KafkaSourceProvider, KafkaOffsetReaderAdmin, KafkaSourceRDD, KafkaDataConsumer). Names
 in capitals in messages are Spark's error conditions.
 """

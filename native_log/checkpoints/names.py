@@ -36,7 +36,7 @@ MAX_NAME_LENGTH = 255
 
 _MAX_INT = 2**31 - 1
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# As a broker does, recognise the three suffixes first, and only then remove the part after the last dot. A
+# As a broker does, recognize the three suffixes first, and only then remove the part after the last dot. A
 # topic may be called "x-delete", but its directory "x-delete-0" does not end in the suffix.
 _MARKED = re.compile(r"([^\s/]+-[^\s/]+)\.([^\s/]+)-(delete|future|stray)")
 _PARTITION = re.compile(r"(.+)-([0-9]+)")

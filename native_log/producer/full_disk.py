@@ -1,4 +1,4 @@
-"""Recognise errors that remain until somebody makes room on a disk."""
+"""Recognize errors that remain until somebody makes room on a disk."""
 
 from __future__ import annotations
 

@@ -621,7 +621,7 @@ class TestProcess:
         done = subprocess.run(arguments, capture_output=True, check=True, text=True)
         assert (bool(done.stdout), done.stderr) == (True, "False\n")
 
-    def test_colours_are_for_terminals(self) -> None:
+    def test_colors_are_for_terminals(self) -> None:
         arguments = [*self.COMMAND, "cat", EVENTS_0, "--limit", "2"]
         assert b"\x1b" not in subprocess.run(arguments, capture_output=True, check=True).stdout
         assert b"\x1b[" in on_a_terminal(arguments)[1]

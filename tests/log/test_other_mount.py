@@ -113,7 +113,7 @@ def test_a_segment_merged_before_any_record_was_read(tmp_path: Path) -> None:
     assert offsets(task.read(["offset"])) == [13, 14, 18, 19, 20]
 
 
-def test_a_compacted_file_is_recognised_as_another_file(tmp_path: Path, relocations: list[object]) -> None:
+def test_a_compacted_file_is_recognized_as_another_file(tmp_path: Path, relocations: list[object]) -> None:
     tasks = plan(tmp_path / "t-0")
     remount(tmp_path / "t-0")
     file = tmp_path / "t-0" / file_name(6, "log")

@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> PartitionLog:
     return PartitionLog.open(tmp_path / "t-0")
 
 
-def test_duplicates_of_the_last_five_batches_are_recognised(log: PartitionLog) -> None:
+def test_duplicates_of_the_last_five_batches_are_recognized(log: PartitionLog) -> None:
     with log:
         for i in range(6):
             assert log.append_batches(send(3 * i), now_ms=NOW) == 3 * i

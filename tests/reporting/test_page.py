@@ -255,7 +255,7 @@ def test_what_was_not_examined_is_said() -> None:
     assert "Use --retention or --full" in text
 
 
-def test_a_report_can_be_recognised() -> None:
+def test_a_report_can_be_recognized() -> None:
     assert render_page(report(), "1").startswith(f"<!doctype html>\n{MARK}\n")
 
 

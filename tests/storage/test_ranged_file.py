@@ -51,7 +51,7 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behaviour."""
+    """Fetch ranges from 1 KB to 64 KB, and keep little, so that a small file shows all behavior."""
     for name, value in {
         "_FIRST_BYTES": 1 << 10,
         "_LOOKUP_BYTES": 2 << 10,

@@ -30,7 +30,7 @@ struct Address(NonNull<u8>);
 // SAFETY: this is the only pointer to a free block.
 unsafe impl Send for Address {}
 
-/// Uninitialised memory whose size is a power of two. Dropping it adds it to the free blocks.
+/// Uninitialized memory whose size is a power of two. Dropping it adds it to the free blocks.
 struct Block {
     address: NonNull<u8>,
     bytes: usize,

@@ -112,7 +112,7 @@ def dump_snapshot(path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """The batches of a .log by position, up to the first damaged producer."""
+    """The batches of a .log by position, up to the first damaged one."""
 
     path: str
     positions: list[int]
@@ -144,7 +144,7 @@ class _Batches:
         """Find the first batch at or after `position` whose last offset is at least `offset`.
 
         Returns:
-            Its last offset and the largest timestamp of its records, in ms; -1 and -1 if there is nproducer.
+            Its last offset and the largest timestamp of its records, in ms; -1 and -1 if there is none.
         """
         for number in range(bisect_left(self.positions, position), len(self.positions)):
             if (last := self.last_offsets[number]) >= offset:

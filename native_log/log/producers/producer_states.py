@@ -56,7 +56,7 @@ class ProducerStates:
     end_offset: int = 0
     entries: dict[int, ProducerStateEntry] = field(default_factory=dict)
     recent: dict[int, tuple[ProducerStateEntry, ...]] = field(default_factory=dict)
-    """The last five batches of each producer that `apply` saw, to recognise duplicates."""
+    """The last five batches of each producer that `apply` saw, to recognize duplicates."""
 
     def copy(self) -> ProducerStates:
         """Return a copy that does not change when this object does."""

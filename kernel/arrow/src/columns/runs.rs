@@ -24,7 +24,7 @@ impl<T: Copy> Runs<T> {
         self.runs.last().map_or(0, |&(_, end)| end)
     }
 
-    /// The runs of a property of the values. Neighbouring runs with an equal property are merged.
+    /// The runs of a property of the values. Neighboring runs with an equal property are merged.
     pub fn of<P: PartialEq>(&self, property: impl Fn(&T) -> P) -> Vec<(P, usize)> {
         let mut merged: Vec<(P, usize)> = Vec::new();
         for (value, end) in &self.runs {

@@ -11,7 +11,7 @@ const KEPT_SCRATCH: usize = 16 << 20;
 /// The decompressed bytes of one batch. The memory grows when it is full, never by a size that the input claims.
 #[derive(Default)]
 pub struct Scratch {
-    /// All of it is initialised. The last SLACK bytes are not filled.
+    /// All of it is initialized. The last SLACK bytes are not filled.
     pub memory: Vec<u8>,
     pub filled: usize,
     pub limit: usize,

@@ -1,7 +1,7 @@
 //! A hash table of indexes, made of cache lines.
 //!
 //! A line has eight slots. A slot is a tag, 16 bits of a hash (0: free), and an index of 48 bits. The eight tags come first and
-//! are compared all at once. Slots are filled in order: those of the line of the hash, then those of its neighbour, which
+//! are compared all at once. Slots are filled in order: those of the line of the hash, then those of its neighbor, which
 //! processors often fetch with it, then those of the following pairs of lines.
 
 use crate::memory::{advise_large_pages, prefetch};
