@@ -16,7 +16,7 @@ from native_log.cli.app import kafkalog
 from native_log.cli.dump_log import log_file
 from native_log.cli.dump_log.control_records import format_control_record
 from native_log.records import EncodeOptions, encode
-from tests.builders.batches import batch, marker
+from tests.builders.batches import Rec, batch, marker, v2
 from tests.builders.golden import GOLDEN
 from tests.builders.legacy import message
 from tests.records.conftest import needs_kernel
@@ -199,6 +199,45 @@ def test_records_before_damage_are_printed(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1].startswith("baseOffset: 0 lastOffset: 2")
     assert f"{path}, position {len(batch(0))}" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--print-data-log", "--offsets-decoder"])
+def test_records_before_damage_in_a_batch_are_printed(tmp_path: Path, option: str) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(batch(0) + v2([Rec(b"k"), Rec(b"k")], 3, record_count=3))
+    result = run(option, path)
+    assert result.exit_code == 1
+    records = [line.split()[2] for line in result.stdout.splitlines() if line.startswith("| offset: ")]
+    assert records == ["0", "1", "2", "3", "4"]
+    assert f"{path}, position {len(batch(0))}, offset 3: " in result.stderr
+
+
+def test_of_a_damaged_wrapper_only_its_line_is_printed(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(message(1, 0) + message(1, 1, None, b"no gzip", attributes=1))
+    result = run("--print-data-log", path)
+    assert result.exit_code == 1
+    assert [line.split()[:3] for line in result.stdout.splitlines()[2:]] == [
+        ["offset:", "0", "position:"], ["|", "offset:", "0"], ["offset:", "1", "position:"],
+    ]  # fmt: skip
+    assert "gzip" in result.stderr
+
+
+def test_the_files_after_a_damaged_one_are_printed(tmp_path: Path) -> None:
+    """kafka-dump-log ends there, except after a snapshot."""
+    log, later = tmp_path / f"{0:020d}.log", tmp_path / f"{9:020d}.log"
+    log.write_bytes(batch(0) + batch(5) + bytes(100))
+    later.write_bytes(batch(9))
+    snapshot, index = tmp_path / f"{9:020d}.snapshot", tmp_path / f"{9:020d}.index"
+    snapshot.write_bytes(b"\0\1cut")
+    index.write_bytes(b"\xff" * 8)
+    result = run("--index-sanity-check", "--deep-iteration", log, snapshot, index, later)
+    assert result.exit_code == 1
+    printed = [line.split()[1] for line in result.stdout.splitlines() if line[0] in "Db"]
+    assert printed == [str(log), "0", "5", str(snapshot), str(index), str(later), "9"]
+    gap, _, *errors = result.stderr.splitlines()
+    assert gap == f"Non-consecutive offsets in {log}"
+    assert [line.split(",")[0].split(": ")[1] for line in errors] == [str(log), str(snapshot), str(index)]
 
 
 def test_ranges_of_a_file_are_printed_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

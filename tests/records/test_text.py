@@ -137,13 +137,16 @@ def test_stops_before_a_batch_that_it_does_not_print(impl, following: bytes) -> 
     assert len(lines(formatted)) == 4
 
 
-def test_of_a_damaged_batch_only_its_line_is_printed(impl) -> None:
+def test_of_a_damaged_batch_the_records_before_the_damage_are_printed(impl) -> None:
     whole, damaged = v2([Rec()]), v2([Rec(), Rec()], 5, record_count=3)
     formatted = impl.format_batches(whole + damaged)
-    assert len(lines(formatted)) == 3
+    assert [line.split()[:3] for line in lines(formatted)[3:]] == [
+        ["|", "offset:", "5"],
+        ["|", "offset:", "6"],
+    ]
     assert formatted.status == "damaged"
     assert (formatted.damage.kind, formatted.damage.position) == ("records", len(whole))
-    assert (formatted.first_offset, formatted.last_offset, formatted.gaps) == (0, 0, [])
+    assert (formatted.first_offset, formatted.last_offset, formatted.gaps) == (0, 6, [(0, 5)])
 
 
 def test_a_wrong_crc_is_printed(impl) -> None:

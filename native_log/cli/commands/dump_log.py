@@ -11,6 +11,7 @@ from native_log.cli.options import COUNT
 
 if TYPE_CHECKING:
     from native_log.cli.dump_log.decoders import Decoder
+    from native_log.errors import KafkaLogError
 
 
 @click.command("dump-log", short_help="Print files as kafka-dump-log does.")
@@ -54,18 +55,26 @@ if TYPE_CHECKING:
 def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **options: Any) -> None:
     """Print .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files as kafka-dump-log 4.1 does.
 
-    For a partition directory, print its .log files. Differences between an index and its log are reported on
-    stderr at the end, and so are offsets that are not consecutive, as after compaction. A decoder prints all
-    records. Of several decoders the last one is used.
+    For a partition directory, print its .log files. Of a damaged file, what precedes the damage is printed.
+    Damage is reported on stderr at the end, and so are differences between an index and its log, and offsets
+    that are not consecutive, as after compaction. A decoder prints all records. Of several decoders the last
+    one is used.
     """
     from native_log.cli.dump_log.dump import dump
     from native_log.cli.dump_log.dump_options import DumpOptions
+    from native_log.cli.runner import DATA_ERROR, print_error
 
     paths = [*files, *(more.split(",") if more else ())]
     if not paths:
         raise click.UsageError("expected at least one file, found none")
-    for line in dump(paths, DumpOptions(decoder=_decoder(decoder), **options)).lines():
+    damaged: list[KafkaLogError] = []
+    mismatches = dump(paths, DumpOptions(decoder=_decoder(decoder), **options), damaged.append)
+    for line in mismatches.lines():
         click.echo(line, err=True)
+    for error in damaged:
+        print_error(error)
+    if damaged:
+        raise SystemExit(DATA_ERROR)
 
 
 def _decoder(name: str | None) -> Decoder | None:

@@ -7,6 +7,7 @@ million records.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from native_log.cli.dump_log.decoders import Decoder
     from native_log.records import TextOptions
+    from native_log.records.reference.record import Record
 
 _COLUMNS = ("offset", "timestamp", "timestampType", "sequence", "key", "value", "headers")
 _DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
@@ -43,7 +45,7 @@ class BatchFormatter:
         self._decoder = decoder
 
     def format(self, data: memoryview, position: int) -> Iterator[Formatted]:
-        """Yield the text of each of the whole batches in `data`, up to the first damaged one.
+        """Yield the text of each of the whole batches in `data`, up to the first damage.
 
         Args:
             data: bytes of a .log file.
@@ -57,9 +59,9 @@ class BatchFormatter:
                 body = data[at : at + batch["sizeInBytes"]]
                 decoded = decode(body, _COLUMNS, _DECODE_OPTIONS, base_position=batch["position"])
                 damage = decoded.damage
-                if damage is None:
-                    offsets = decoded.batch.column("offset").to_pylist()
-                    lines += self._record_lines(batch, body, decoded.batch)
+                records = decoded.batch if damage is None else _records_before_damage(body)
+                offsets = records.column("offset").to_pylist()
+                lines += self._record_lines(batch, body, records)
             yield Formatted(
                 memoryview("".join(f"{line}\n" for line in lines).encode()),
                 offsets[0] if offsets else None,
@@ -78,6 +80,8 @@ class BatchFormatter:
         self, batch: dict[str, Any], data: memoryview, records: pa.RecordBatch
     ) -> Iterator[str]:
         """Yield the line of each record of a batch, even if its CRC is wrong."""
+        if not records.num_rows:
+            return
         legacy = _legacy_checksums(batch, data) if batch["magic"] < 2 else None
         rows = records.set_column(1, "timestamp", records.column("timestamp").cast(pa.int64())).to_pylist()
         for number, row in enumerate(rows):
@@ -105,6 +109,27 @@ class BatchFormatter:
         if not self._options.contents:
             return None, None
         return None if key is None else java_utf8(key), None if value is None else java_utf8(value)
+
+
+def _records_before_damage(data: memoryview) -> pa.RecordBatch:
+    """Return the records of a damaged batch before the damage.
+
+    Of magic 0 or 1, none are printed: kafka-dump-log reads all messages of a wrapper before it prints one.
+    """
+    from native_log.records.reference.batch import Batch
+    from native_log.records.reference.columns import RecordColumns
+    from native_log.records.reference.damage import DamagedBatchError
+    from native_log.records.reference.entry import parse_header
+    from native_log.records.reference.record_batch import read_records
+
+    header = parse_header(data, 0, 0)
+    records: list[Record] = []
+    if header.magic == 2:
+        with suppress(DamagedBatchError):
+            records.extend(read_records(header, data, MAX_BATCH_BYTES))  # keeps those before an error
+    columns = RecordColumns(_COLUMNS, {})
+    columns.add(Batch(header, records, header.offset, header.last_offset + 1), records)
+    return columns.finish()
 
 
 def _legacy_checksums(batch: dict[str, Any], data: memoryview) -> list[tuple[bool, int]]:

@@ -9,20 +9,26 @@ import click
 
 from native_log.cli.dump_log.log_file import dump_log_file
 from native_log.cli.dump_log.mismatches import Mismatches
-from native_log.errors import NotALogDirError
+from native_log.errors import CorruptIndexError, CorruptRecordError, NotALogDirError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from native_log.cli.dump_log.dump_options import DumpOptions
 
 
-def dump(paths: Sequence[str], options: DumpOptions) -> Mismatches:
+def dump(
+    paths: Sequence[str],
+    options: DumpOptions,
+    on_damage: Callable[[CorruptRecordError | CorruptIndexError], None],
+) -> Mismatches:
     """Print the files in order; for a partition directory, its .log files.
 
+    Args:
+        on_damage: called for a file that is damaged, or an index that fails the sanity check. What precedes
+            the damage has been printed; the next file follows. kafka-dump-log ends, except for a snapshot.
+
     Raises:
-        CorruptRecordError: a .log is damaged. What precedes the damage has been printed.
-        CorruptIndexError: an index fails the sanity check, or a snapshot is damaged.
         NotALogDirError: a directory contains no .log.
         click.UsageError: the name of a file contains no offset.
         OSError: a file cannot be read.
@@ -30,17 +36,19 @@ def dump(paths: Sequence[str], options: DumpOptions) -> Mismatches:
     mismatches = Mismatches()
     for file in (file for path in paths for file in _list_files(path)):
         click.echo(f"Dumping {file}")
-        suffix = Path(file).suffix
-        if suffix in (".log", ".checkpoint"):
-            gaps = dump_log_file(file, options)
-            if gaps:
-                mismatches.non_consecutive.setdefault(str(Path(file).absolute()), []).extend(gaps)
-        else:
-            _dump_other_file(file, suffix, options, mismatches)
+        try:
+            _dump_file(file, options, mismatches)
+        except (CorruptRecordError, CorruptIndexError) as error:
+            on_damage(error)
     return mismatches
 
 
-def _dump_other_file(file: str, suffix: str, options: DumpOptions, mismatches: Mismatches) -> None:
+def _dump_file(file: str, options: DumpOptions, mismatches: Mismatches) -> None:
+    suffix = Path(file).suffix
+    if suffix in (".log", ".checkpoint"):
+        gaps = mismatches.non_consecutive.setdefault(str(Path(file).absolute()), [])
+        dump_log_file(file, options, gaps)
+        return
     from native_log.cli.dump_log import index_files  # needs Arrow, which a .log does not
 
     how = options.verify_index_only, options.index_sanity_check, mismatches.indexes

@@ -92,7 +92,11 @@ def dump_snapshot(path: str) -> None:
     """Print the producers of a .snapshot."""
     from native_log.log.producers.producer_state import parse_snapshot  # imports all that reads logs
 
-    for producer in parse_snapshot(read_file(path)):
+    try:
+        producers = parse_snapshot(read_file(path))
+    except CorruptIndexError as error:
+        raise CorruptIndexError(error.message, path=path) from None
+    for producer in producers:
         first = f"OptionalLong[{producer.current_txn_first_offset}]"
         text = (
             f"producerId: {producer.producer_id} producerEpoch: {producer.producer_epoch} "

@@ -37,16 +37,15 @@ _MAX_BATCHES = 1 << 12
 """How many headers to read at a time, before threads begin to format these batches."""
 
 
-def dump_log_file(path: str, options: DumpOptions) -> list[tuple[int, int]]:
+def dump_log_file(path: str, options: DumpOptions, gaps: list[tuple[int, int]]) -> None:
     """Print the batches of a .log or .checkpoint file, and their records if the options require them.
 
-    Returns:
-        Pairs of offsets of consecutive records between which there is a gap.
+    Args:
+        gaps: receives pairs of offsets of consecutive records between which there is a gap.
 
     Raises:
         CorruptRecordError: the file is damaged. What precedes the damage has been printed.
     """
-    gaps: list[tuple[int, int]] = []
     previous = None
     with DataFile(path) as file:
         click.echo(_title(Path(path)))
@@ -70,7 +69,6 @@ def dump_log_file(path: str, options: DumpOptions) -> list[tuple[int, int]]:
             raise _corrupt_record_error(path, _damage(file, left, end))
         if options.max_bytes is None and left.position < end:
             click.echo(f"Found {end - left.position} invalid bytes at the end of {Path(path).name}")
-    return gaps
 
 
 class _WholeBatches:

@@ -58,6 +58,7 @@ class Mismatches:
     def lines(self) -> Iterator[str]:
         yield from self.indexes.lines()
         for path, pairs in self.non_consecutive.items():
-            yield f"Non-consecutive offsets in {path}"
+            if pairs:
+                yield f"Non-consecutive offsets in {path}"
             for previous, offset in reversed(pairs):
                 yield f"  {previous} is followed by {offset}"

@@ -21,6 +21,8 @@ from native_log.records.text import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Buffer
 
     from native_log.records.options import TextOptions
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int = 0) -> Formatted:
     """Print the batches in `buffer`, up to the first batch of magic 0 or 1 or control batch.
 
-    A wrong CRC does not end this. If the records of a batch are damaged, only the line of the batch is
-    printed.
+    A wrong CRC does not end this. Of a damaged batch, the line and the records before the damage are printed.
 
     Args:
         buffer: bytes of a .log file, from the beginning of a batch.
@@ -71,11 +72,11 @@ def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int =
         next_offset = wrap64(header.last_offset + 1)
 
 
-def _read_records(header: BatchHeader, batch: memoryview, options: TextOptions) -> list[Record]:
+def _read_records(header: BatchHeader, batch: memoryview, options: TextOptions) -> Iterator[Record]:
     if not options.records or header.record_count == 0:
-        return []
+        return
     try:
-        return list(read_records(header, batch, options.max_batch_bytes))
+        yield from read_records(header, batch, options.max_batch_bytes)
     except DamagedBatchError as error:
         raise Stop.damaged(error, header.position, header.size_bytes, header.offset) from None
 

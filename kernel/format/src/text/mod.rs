@@ -9,7 +9,6 @@ use crate::codec::{Decompressor, with_decompressor};
 use crate::damage::{Damage, Fault};
 use crate::header::{Next, Prefix, V2Header, next};
 use crate::selection::OffsetRange;
-use crate::sink::RecordSink;
 use crate::status::{Status, Stopped};
 use crate::v2;
 
@@ -37,9 +36,9 @@ pub struct Lines {
     pub gaps: Vec<(i64, i64)>,
 }
 
-/// Prints batches from the beginning of `buffer` on, until something stops it. A wrong CRC does not. If the records of a batch
-/// are damaged, the line of the batch is printed. Batches before v2 and control batches stop it with Limit: they are not
-/// printed here. `text` is empty memory for reuse.
+/// Prints batches from the beginning of `buffer` on, until something stops it. A wrong CRC does not. Of a damaged batch, the
+/// line and the records before the damage are printed. Batches before v2 and control batches stop it with Limit: they are
+/// not printed here. `text` is empty memory for reuse.
 pub fn format_batches(buffer: &[u8], base_position: i64, options: &Options, text: Vec<u8>) -> (Lines, Stopped) {
     let mut lines = RecordLines::new(options, text);
     let stopped =
@@ -84,7 +83,6 @@ fn format_all(
         if options.records
             && let Err(fault) = write_records(lines, &header, &prefix, rest, options, decompressor)
         {
-            lines.discard_batch();
             let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
             return stopped(Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
         }

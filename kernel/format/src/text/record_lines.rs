@@ -21,23 +21,13 @@ pub struct RecordLines<'a> {
     pub gaps: Vec<(i64, i64)>,
     records: usize,
     log_append_time: bool,
-    before: Mark,
 }
 
 /// The first and the last offset of all records.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub struct Offsets {
     pub first: Option<i64>,
     pub last: Option<i64>,
-}
-
-/// What there was before a batch.
-#[derive(Clone, Copy, Default)]
-struct Mark {
-    text_bytes: usize,
-    offsets: Offsets,
-    gaps: usize,
-    records: usize,
 }
 
 impl<'a> RecordLines<'a> {
@@ -50,15 +40,12 @@ impl<'a> RecordLines<'a> {
             gaps: Vec::new(),
             records: 0,
             log_append_time: false,
-            before: Mark::default(),
         }
     }
 
     /// Begins the records of a batch.
     pub fn begin_batch(&mut self, log_append_time: bool) {
         self.log_append_time = log_append_time;
-        self.before =
-            Mark { text_bytes: self.text.len(), offsets: self.offsets, gaps: self.gaps.len(), records: self.records };
     }
 
     #[inline(always)]
@@ -159,12 +146,8 @@ impl RecordSink for RecordLines<'_> {
 
     fn end_batch(&mut self, _batch: BatchValues) {}
 
-    fn discard_batch(&mut self) {
-        let Mark { text_bytes, offsets, gaps, records } = self.before;
-        self.text.truncate(text_bytes);
-        self.gaps.truncate(gaps);
-        (self.offsets, self.records) = (offsets, records);
-    }
+    /// Keeps them: kafka-dump-log prints the records before damage, too.
+    fn discard_batch(&mut self) {}
 }
 
 /// The size of a key or a value; -1 for null.
