@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,14 @@ def test_the_reference_has_all_public_names() -> None:
 def test_the_site_has_no_modules(path: str) -> None:
     config = pytest.importorskip("mkdocs.config", reason="make docs installs mkdocs")
     assert config.load_config(str(ROOT / "mkdocs.yml")).exclude_docs.match_file(path)
+
+
+def test_the_first_page_names_all_pages_and_extras() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", text))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(project["optional-dependencies"])
 
 
 def test_the_readme_is_short() -> None:
