@@ -100,6 +100,17 @@ def test_the_latest_commits_of_a_broker() -> None:
     assert actual["group-tx", "events", 0] == 12  # the commit after it was aborted
 
 
+@pytest.mark.parametrize("version", ["0.8", "0.10", "1.1"])
+def test_the_latest_commits_of_old_brokers(version: str) -> None:
+    data = GOLDEN / f"kafka-{version}/whole-broker/data"
+    table = LogDir(data).consumer_offsets(now_ms=NOW_MS).read_all()
+    commits = rows(table.to_batches(), "group", "topic", "partition", "offset", "metadata")
+    topics = set(LogDir(data).topics()) - {"__consumer_offsets"}
+    assert sorted(commits) == [("readers", topic, 0, 150, "step 5") for topic in sorted(topics)]
+    expirations = set(table.column("expireTimestamp").to_pylist())
+    assert (expirations == {None}) == (version == "0.8")
+
+
 def test_lag_of_a_broker() -> None:
     log_dir = LogDir(BROKER / "data")
     reader = log_dir.lag()
