@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from native_log.messages.coordinators import read_key, read_value
-from native_log.messages.groups import OFFSET_TYPES, RECORDS, SUBSCRIPTION
+from native_log.messages.groups import LEGACY_OFFSET, OFFSET_TYPES, RECORDS, SUBSCRIPTION
 from native_log.messages.reading import Buffer, MessageError, read_message
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Group:
             return "Empty"
         if self.type == "share":
             return "Stable"
-        if self.type == "streams" and "StreamsGroupTopology" not in self.values:
+        if self.type == "streams" and not self._has_validated_topology():
             return "NotReady"
         target_epoch = self.target_assignment_epoch or 0
         if (self.epoch or 0) > target_epoch:
@@ -114,6 +114,16 @@ class Group:
             for name in members
         )
         return "Stable" if is_reconciled else "Reconciling"
+
+    def _has_validated_topology(self) -> bool:
+        """Return whether the records say that the topics of the topology exist.
+
+        Kafka 4.1 does not store this. After it has loaded a group, the group is NotReady until a member sends
+        a heartbeat.
+        """
+        topology = self.values.get("StreamsGroupTopology")
+        validated_epoch: int = self._value("Metadata").get("validatedTopologyEpoch", -1)
+        return topology is not None and topology["epoch"] == validated_epoch
 
     def subscribed_topics(self) -> set[str] | None:
         """Return the topics to which the members are subscribed. None: the records do not say."""
@@ -169,18 +179,28 @@ def collect_groups(
             that can be decoded.
     """
     groups: dict[str, Group] = {}
+    # Commits of clients up to 0.8.2. A record of the newer type for the same offset replaces one.
+    legacy: dict[bytes, tuple[str, Record]] = {}
     for record in records:
+        offset_key = (record.key or b"")[2:]
+        legacy.pop(offset_key, None)
         if record.value is None:
             continue
         name = None
         try:
             kind, key = read_key(RECORDS, record.key)
             name = key["group"] if "group" in key else key["groupId"]
-            if kind in OFFSET_TYPES:
+            if kind == LEGACY_OFFSET:
+                legacy[offset_key] = name, record
+            elif kind in OFFSET_TYPES:
                 groups.setdefault(name, Group(name)).newest = record
             else:
                 value = read_value(RECORDS, kind, record.value)[1]
                 groups.setdefault(name, Group(name)).apply(record, kind, key, value)
         except MessageError as error:
             on_error(record, name, error)
+    for name, record in legacy.values():
+        group = groups.setdefault(name, Group(name))
+        if group.newest is None or group.newest.offset < record.offset:
+            group.newest = record
     return groups

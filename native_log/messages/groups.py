@@ -96,7 +96,9 @@ RECORDS = coordinator_records("""
             repartitionSourceTopics []int16}}}
 """)
 
-OFFSET_TYPES = (0, 1)
+LEGACY_OFFSET = 0
+"""The type of records about committed offsets that clients up to 0.8.2 wrote."""
+OFFSET_TYPES = (LEGACY_OFFSET, 1)
 """The types of records about committed offsets. The others are about groups."""
 
 SUBSCRIPTION = Notation("""

@@ -89,12 +89,13 @@ def test_share_groups(stopped: Stopped) -> None:
 
 
 def test_groups(stopped: Stopped) -> None:
-    assert {(row["group"], row["type"]) for row in read_table(stopped.log_dir.groups())} == {
-        ("classic", "classic"),
-        ("modern", "consumer"),
-        ("simple", "classic"),
-        ("sharing", "share"),
-        ("streaming", "streams"),
+    rows = read_table(stopped.log_dir.groups())
+    assert {row["group"]: (row["type"], row["state"]) for row in rows} == {
+        "classic": ("classic", "Stable"),
+        "modern": ("consumer", "Stable"),
+        "simple": ("classic", "Empty"),
+        "sharing": ("share", "Empty"),
+        "streaming": ("streams", "Stable"),
     }
 
 

@@ -136,6 +136,14 @@ def test_names_of_topics_in_the_group_itself() -> None:
     assert [entry["topic"] for entry in member["targetAssignment"]] == ["orders", "payments"]
 
 
+def streams_group(**metadata: int) -> list[Pair]:
+    return [
+        group_record(STREAMS_METADATA, key=GROUP, **metadata),
+        group_record(STREAMS_MEMBER, key=MEMBER),
+        group_record(TOPOLOGY, key=GROUP, epoch=1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("records", "state"),
     [
@@ -146,7 +154,11 @@ def test_names_of_topics_in_the_group_itself() -> None:
         (consumer_group()[:1], "Empty"),
         ([group_record(SHARE_METADATA, key=GROUP, epoch=1)], "Empty"),
         ([group_record(SHARE_METADATA, key=GROUP), group_record(SHARE_MEMBER, key=MEMBER)], "Stable"),
-        ([group_record(STREAMS_METADATA, key=GROUP), group_record(STREAMS_MEMBER, key=MEMBER)], "NotReady"),
+        (streams_group()[:2], "NotReady"),
+        (streams_group(validatedTopologyEpoch=0), "NotReady"),
+        (streams_group(), "NotReady"),  # as of Kafka 4.1
+        (streams_group(validatedTopologyEpoch=1), "Reconciling"),
+        (streams_group(validatedTopologyEpoch=1, epoch=1), "Assigning"),
     ],
 )
 def test_states(records: list[Pair], state: str) -> None:
@@ -165,7 +177,7 @@ def test_a_streams_group() -> None:
     }
     task = {"subtopologyId": "0", "partitions": [0, 1]}
     records = [
-        group_record(STREAMS_METADATA, key=GROUP, epoch=2),
+        group_record(STREAMS_METADATA, key=GROUP, epoch=2, validatedTopologyEpoch=0),
         group_record(
             STREAMS_MEMBER, key=MEMBER, processId="p", userEndpoint=None, rackId="r", instanceId=None
         ),
@@ -186,6 +198,14 @@ def test_a_streams_group() -> None:
     ]
     assert (member["assignment"], member["pendingRevocation"][0]["taskType"]) == ([], "warmup")
     assert (member["processId"], member["rackId"], member["state"]) == ("p", "r", "STABLE")
+
+
+def test_a_commit_of_an_old_client_that_a_newer_one_replaced_or_removed() -> None:
+    old = [commit(1, group=group, kind=0, version=0) for group in ("removed", "replaced", "kept", "back")]
+    rows = groups(
+        *old[:3], commit(None, group="removed"), commit(2, group="replaced"), commit(2, "back"), old[3]
+    )
+    assert {row["group"]: row["recordOffset"] for row in rows} == {"kept": 2, "replaced": 4, "back": 6}
 
 
 def test_records_that_cannot_be_decoded_are_rows(tmp_path: Path) -> None:
