@@ -183,6 +183,9 @@ class ClusterImage:
         values = _node_values(data, data["controllerId"])
         self._put("controller", data["controllerId"], values, location)
 
+    def _unregister_controller(self, data: Data, _: Row) -> None:
+        self._others.pop(("controller", data["controllerId"]), None)
+
     def _feature(self, data: Data, location: Row) -> None:
         if data["featureLevel"] == 0:
             self._others.pop(("feature", data["name"]), None)
@@ -206,7 +209,7 @@ class ClusterImage:
     def _quota(self, data: Data, location: Row) -> None:
         entity = [(part["entityType"], part["entityName"]) for part in data["entity"]]
         text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
-        key = tuple(entity), data["key"]
+        key = frozenset(entity), data["key"]
         if data["remove"]:
             self._others.pop(("quota", key), None)
         else:
@@ -267,6 +270,7 @@ _REPLAY: dict[int, Callable[[ClusterImage, Data, Row], None]] = {
     26: ClusterImage._remove_delegation_token,
     27: ClusterImage._controller,
     28: ClusterImage._clear_elr,
+    29: ClusterImage._unregister_controller,
 }
 """What to do with a record, by API key (native_log.messages.cluster_metadata.RECORDS)."""
 

@@ -35,7 +35,8 @@ ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 RECORD_COLUMNS = ("recordPartition", "recordOffset", "recordTimestamp")
 BROKER, TOPIC, PARTITION, CONFIG, CHANGE, FENCE, UNFENCE = 0, 2, 3, 4, 5, 7, 8
 REMOVE_TOPIC, SCRAM, FEATURE, QUOTA, CHANGE_BROKER, ACL, REMOVE_ACL = 9, 11, 12, 14, 17, 18, 19
-BEGIN, END, ABORT, CLEAR_ELR = 23, 24, 25, 28
+BEGIN, END, ABORT = 23, 24, 25
+CONTROLLER, CLEAR_ELR, UNREGISTER_CONTROLLER = 27, 28, 29
 
 
 @pytest.fixture
@@ -187,6 +188,25 @@ def test_brokers() -> None:
     (row,) = table(broker, metadata(CHANGE_BROKER, 2, **change, fenced=-1, inControlledShutdown=1))
     assert (row["isFenced"], row["inControlledShutdown"], row["directories"]) == (False, True, [ID])
     assert table(broker, metadata(1, brokerId=5, brokerEpoch=9)) == []
+
+
+def test_controllers() -> None:
+    first, second = (metadata(CONTROLLER, controllerId=node_id) for node_id in (3, 4))
+    rows = table(first, second, metadata(UNREGISTER_CONTROLLER, controllerId=3))
+    assert [(row["type"], row["nodeId"]) for row in rows] == [("controller", 4)]
+    assert table(metadata(UNREGISTER_CONTROLLER, controllerId=3)) == []
+
+
+@pytest.mark.parametrize("api_key", RECORDS)
+def test_records_of_all_types_can_be_applied(api_key: int) -> None:
+    before = [metadata(BROKER), metadata(TOPIC, name="t"), metadata(PARTITION)]
+    assert [row["error"] for row in table(*before, metadata(api_key)) if row["error"] is not None] == []
+
+
+def test_the_parts_of_an_entity_have_no_order() -> None:
+    parts = [{"entityType": "user", "entityName": "u"}, {"entityType": "client-id", "entityName": None}]
+    quotas = [metadata(QUOTA, entity=entity, key="k", value=1.0) for entity in (parts, parts[::-1])]
+    assert [row["text"] for row in table(*quotas)] == ["client-id=<default>, user=u"]
 
 
 def test_quotas_acls_and_features_are_removed() -> None:
