@@ -130,6 +130,8 @@ class Group:
         if self.type == "classic":
             return self._classic_subscription()
         if self.type == "streams":
+            if not self.members():
+                return set()
             subtopologies = self.values.get("StreamsGroupTopology", {}).get("subtopologies", [])
             sources = {topic for part in subtopologies for topic in part["sourceTopics"]}
             return sources | {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BROKER = GOLDEN / "kafka-4.1/whole-broker"
 COMMIT = ("group", "topic", "partition", "offset", "state")
-CLASSIC, MEMBER, REGEX, TOPOLOGY = 2, 5, 16, 23
+CLASSIC, MEMBER, REGEX, STREAMS, TOPOLOGY = 2, 5, 16, 19, 23
 
 
 def rows(batches: Iterable[pa.RecordBatch], *columns: str) -> list[tuple[Any, ...]]:
@@ -217,6 +217,13 @@ RESOLVED_REGEX = group_record(
     REGEX, key={"groupId": "g", "regularExpression": "ord.*"}, topics=["orders"], version=0
 )
 
+STREAMS_MEMBER = group_record(STREAMS, key={"groupId": "g", "memberId": "m"})
+LISTS = ("sourceTopicRegex", "stateChangelogTopics", "repartitionSinkTopics", "repartitionSourceTopics")
+SUBTOPOLOGY = dict.fromkeys((*LISTS, "copartitionGroups"), ()) | {"subtopologyId": "0"}
+STREAMS_TOPOLOGY = group_record(
+    TOPOLOGY, key={"groupId": "g"}, subtopologies=[{**SUBTOPOLOGY, "sourceTopics": ["orders"]}]
+)
+
 
 @pytest.mark.parametrize(
     ("records", "state"),
@@ -238,6 +245,8 @@ RESOLVED_REGEX = group_record(
         ([commit(1, **DEAD), subscribed(subscribedTopicNames=["orders"])], "committed"),
         ([commit(1, **DEAD), subscribed(subscribedTopicNames=["others"])], "expired"),
         ([commit(1, **DEAD), subscribed(subscribedTopicRegex="ord.*"), RESOLVED_REGEX], "committed"),
+        ([commit(1, **DEAD), STREAMS_TOPOLOGY, STREAMS_MEMBER], "committed"),
+        ([commit(1, **DEAD), STREAMS_TOPOLOGY], "expired"),
     ],
 )
 def test_expired_offsets(topic: InternalTopic, records: list[tuple[bytes, bytes]], state: str) -> None:
