@@ -288,7 +288,9 @@ _SETTINGS: dict[str, _ConfigKey] = {
     "compression_lz4_level": _level(LZ4),
     "compression_zstd_level": _level(ZSTD),
     "flush_messages": _integer(1, _MAX_LONG, "flush.messages", "log.flush.interval.messages"),
-    "flush_ms": _integer(0, _MAX_LONG, "flush.ms", "log.flush.interval.ms"),
+    "flush_ms": _integer(
+        0, _MAX_LONG, "flush.ms", "log.flush.interval.ms", "log.flush.scheduler.interval.ms"
+    ),
     "cleanup_policy": _ConfigKey((("cleanup.policy", 1), ("log.cleanup.policy", 1)), _policy),
     "retention_ms": _integer(
         -1,

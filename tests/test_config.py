@@ -25,6 +25,8 @@ def test_defaults_are_those_of_kafka_4() -> None:
         ({"log.roll.hours": "2"}, "segment_ms", 7_200_000),
         ({"log.retention.hours": "1", "log.retention.minutes": "2"}, "retention_ms", 120_000),
         ({"log.retention.hours": "-1"}, "retention_ms", -1),
+        ({"log.flush.scheduler.interval.ms": "2"}, "flush_ms", 2),
+        ({"log.flush.scheduler.interval.ms": "2", "log.flush.interval.ms": "3"}, "flush_ms", 3),
         ({"cleanup.policy": "compact, delete"}, "cleanup_policy", frozenset({"compact", "delete"})),
         ({"preallocate": "TRUE"}, "preallocate", True),
         ({"message.timestamp.type": "logappendtime"}, "message_timestamp_type", "LogAppendTime"),
