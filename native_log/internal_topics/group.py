@@ -118,8 +118,7 @@ class Group:
     def _has_validated_topology(self) -> bool:
         """Return whether the records say that the topics of the topology exist.
 
-        Kafka 4.1 does not store this. After it has loaded a group, the group is NotReady until a member sends
-        a heartbeat.
+        Kafka 4.1 does not store this. A group that it loads is NotReady until a member sends a heartbeat.
         """
         topology = self.values.get("StreamsGroupTopology")
         validated_epoch: int = self._value("Metadata").get("validatedTopologyEpoch", -1)

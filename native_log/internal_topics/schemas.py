@@ -141,8 +141,8 @@ GROUPS_SCHEMA = pa.schema(
 
 - `type`: classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071).
 - `state`: the state in which a coordinator has the group after loading the log. What is not in the log is not
-  known: a rebalance of a classic group, members that have failed since, and whether the topics of a streams
-  group of Kafka 4.1 exist, without which it is NotReady.
+  known: a rebalance of a classic group, and members that have failed since. A streams group of Kafka 4.1 is
+  NotReady, because its records do not say whether its topics exist.
 - `protocolType`, `protocol`, `leader`, `stateTimestamp`: of classic groups.
 - `epoch`: the epoch of the group; the generation of a classic group.
 - `members`: a list of structs. The members of classic groups have neither `memberEpoch`, `state` nor

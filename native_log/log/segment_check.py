@@ -205,8 +205,7 @@ class SegmentCheck:
     def check_time_index(self) -> Iterator[Problem]:
         """Check each entry of the time index: no record up to its offset may have a greater timestamp.
 
-        Without timestamps, there is nothing to find. Brokers before Kafka 0.10 wrote no timestamps and no
-        time indexes.
+        A segment without timestamps needs no time index. Brokers before Kafka 0.10 wrote neither.
         """
         index = self.segment.load_time_index()
         health = index.health()
