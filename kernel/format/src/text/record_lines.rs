@@ -33,14 +33,7 @@ pub struct Offsets {
 impl<'a> RecordLines<'a> {
     /// `text` is empty memory for reuse.
     pub fn new(options: &'a Options, text: Vec<u8>) -> Self {
-        RecordLines {
-            options,
-            text,
-            offsets: Offsets::default(),
-            gaps: Vec::new(),
-            records: 0,
-            log_append_time: false,
-        }
+        RecordLines { options, text, offsets: Offsets::default(), gaps: Vec::new(), records: 0, log_append_time: false }
     }
 
     /// Begins the records of a batch.
