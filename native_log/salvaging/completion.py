@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.leader_epochs import truncate_from_end, update_leader_epochs
+from native_log.checkpoints.leader_epochs import truncate_from_end, truncate_from_start, update_leader_epochs
 from native_log.checkpoints.names import METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC
 from native_log.checkpoints.partition_metadata import write_topic_id
 from native_log.errors import CorruptRecordError
@@ -47,7 +47,7 @@ def complete_log(
             path=target,
         )
     if epochs is not None:
-        update_leader_epochs(target, truncate_from_end(epochs, end_offset))
+        update_leader_epochs(target, truncate_from_start(truncate_from_end(epochs, end_offset), start_offset))
 
 
 def copy_raft_files(source: SourceLog, names: Iterable[str], target: Path | None) -> list[Finding]:

@@ -260,6 +260,16 @@ def test_right_leader_epochs_are_kept(tmp_path: Path) -> None:
     assert [(entry.epoch, entry.start_offset) for entry in epochs] == [(1, 0), (4, 3), (5, 6)]
 
 
+def test_leader_epochs_begin_at_the_log_start_offset(tmp_path: Path) -> None:
+    """A broker that was killed may have moved the log start offset, but not the epochs."""
+    directory = write_log(tmp_path / "source/t-0", {0: [batch(0, leader_epoch=1), batch(3, leader_epoch=4)]})
+    (directory / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n4 3\n")
+    (tmp_path / "source/log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    native_log.salvage(tmp_path / "source", tmp_path / "copy")
+    epochs = LogDir(tmp_path / "copy").partition("t", 0).leader_epochs
+    assert [(entry.epoch, entry.start_offset) for entry in epochs] == [(1, 2), (4, 3)]
+
+
 def test_an_unknown_topic(tmp_path: Path) -> None:
     write_log(tmp_path / "source/t-0", {0: [batch(0)]})
     with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic u, but t"):
