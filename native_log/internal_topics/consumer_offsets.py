@@ -14,6 +14,7 @@ from native_log.internal_topics.group import Group
 from native_log.internal_topics.offset_expiration import OffsetExpiration
 from native_log.internal_topics.records import records_of, times_ms, to_batches
 from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA
+from native_log.messages.groups import LEGACY_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.internal_topics.transactions import TransactionStates
 
-_LEGACY_PREFIX = b"\0\0"
+_LEGACY_PREFIX = LEGACY_OFFSET.to_bytes(2)
 """The type in keys that clients up to 0.8.2 wrote. Otherwise they equal those of today."""
 _NAME = ("group", "topic", "partition")
 _STATE = CONSUMER_OFFSETS_SCHEMA.get_field_index("state")

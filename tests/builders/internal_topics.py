@@ -29,6 +29,16 @@ COMMIT = 1
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
 PRODUCER = 7
+SUBTOPOLOGY = {
+    "subtopologyId": "0",
+    "sourceTopics": ["orders"],
+    "sourceTopicRegex": [],
+    "stateChangelogTopics": [],
+    "repartitionSinkTopics": ["r"],
+    "repartitionSourceTopics": [],
+    "copartitionGroups": [],
+}
+"""A part of the topology of a streams group."""
 
 
 def commit(

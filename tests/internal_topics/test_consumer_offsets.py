@@ -18,7 +18,15 @@ from native_log.internal_topics.offset_expiration import OffsetRetention
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.producers.transactions import transactions_table
 from tests.builders.golden import GOLDEN
-from tests.builders.internal_topics import DAY_MS, NOW_MS, InternalTopic, commit, group_record, history_of
+from tests.builders.internal_topics import (
+    DAY_MS,
+    NOW_MS,
+    SUBTOPOLOGY,
+    InternalTopic,
+    commit,
+    group_record,
+    history_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -218,11 +226,7 @@ RESOLVED_REGEX = group_record(
 )
 
 STREAMS_MEMBER = group_record(STREAMS, key={"groupId": "g", "memberId": "m"})
-LISTS = ("sourceTopicRegex", "stateChangelogTopics", "repartitionSinkTopics", "repartitionSourceTopics")
-SUBTOPOLOGY = dict.fromkeys((*LISTS, "copartitionGroups"), ()) | {"subtopologyId": "0"}
-STREAMS_TOPOLOGY = group_record(
-    TOPOLOGY, key={"groupId": "g"}, subtopologies=[{**SUBTOPOLOGY, "sourceTopics": ["orders"]}]
-)
+STREAMS_TOPOLOGY = group_record(TOPOLOGY, key={"groupId": "g"}, subtopologies=[SUBTOPOLOGY])
 
 
 @pytest.mark.parametrize(

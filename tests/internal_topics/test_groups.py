@@ -12,7 +12,15 @@ from native_log import GROUPS_SCHEMA, LogDir
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.records import Record, to_batches
 from native_log.messages.groups import ASSIGNMENT, SUBSCRIPTION
-from tests.builders.internal_topics import NOW_MS, InternalTopic, Pair, commit, group_record, records_of
+from tests.builders.internal_topics import (
+    NOW_MS,
+    SUBTOPOLOGY,
+    InternalTopic,
+    Pair,
+    commit,
+    group_record,
+    records_of,
+)
 from tests.builders.messages import encode
 
 if TYPE_CHECKING:
@@ -166,15 +174,6 @@ def test_states(records: list[Pair], state: str) -> None:
 
 
 def test_a_streams_group() -> None:
-    subtopology = {
-        "subtopologyId": "0",
-        "sourceTopics": ["orders"],
-        "sourceTopicRegex": [],
-        "stateChangelogTopics": [],
-        "repartitionSinkTopics": ["r"],
-        "repartitionSourceTopics": [],
-        "copartitionGroups": [],
-    }
     task = {"subtopologyId": "0", "partitions": [0, 1]}
     records = [
         group_record(STREAMS_METADATA, key=GROUP, epoch=2, validatedTopologyEpoch=0),
@@ -186,7 +185,7 @@ def test_a_streams_group() -> None:
         group_record(
             STREAMS_CURRENT, key=MEMBER, memberEpoch=2, state=1, warmupTasksPendingRevocation=[task]
         ),
-        group_record(TOPOLOGY, key=GROUP, subtopologies=[subtopology]),
+        group_record(TOPOLOGY, key=GROUP, subtopologies=[SUBTOPOLOGY]),
     ]
     (group,) = groups(*records)
     assert (group["type"], group["state"]) == ("streams", "Stable")
