@@ -1,8 +1,8 @@
 """Resolve the starting and ending options to offsets.
 
-Pure: the offsets that a log holds are values, and the lookup by time is a function. The behavior is that of
-Spark's kafka source (KafkaSourceProvider, KafkaOffsetReaderAdmin, KafkaSourceRDD, KafkaDataConsumer). Names
-in capitals in messages are Spark's error conditions.
+Nothing here reads a log: callers pass its offsets as values, and a function that looks up times. This module
+behaves like Spark's kafka source (KafkaSourceProvider, KafkaOffsetReaderAdmin, KafkaSourceRDD,
+KafkaDataConsumer). Names in capitals in messages are Spark's error conditions.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Group:
         if self.type == "classic":
             return self._classic_subscription()
         if self.type == "streams":
-            if not self.members():
+            if not self.members():  # the topology outlives them
                 return set()
             subtopologies = self.values.get("StreamsGroupTopology", {}).get("subtopologies", [])
             sources = {topic for part in subtopologies for topic in part["sourceTopics"]}
@@ -180,7 +180,7 @@ def collect_groups(
             that can be decoded.
     """
     groups: dict[str, Group] = {}
-    # Commits of clients up to 0.8.2. A record of the newer type for the same offset replaces one.
+    # Commits by clients up to 0.8.2. A later record of the newer type replaces that of its partition.
     legacy: dict[bytes, tuple[str, Record]] = {}
     for record in records:
         offset_key = (record.key or b"")[2:]

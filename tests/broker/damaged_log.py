@@ -14,7 +14,7 @@ from .log_dir_files import CLEAN_SHUTDOWN, LOG_START, RECOVERY_POINT, LogDirFile
 
 _LARGEST_LOG = 60_000
 _BROKERS = ("kafka-2.8", "kafka-3.9", "kafka-4.1")
-"""Whose logs are damaged. With others, each seed would determine another case."""
+"""The brokers whose logs are damaged. Another one would change the case that each seed determines."""
 
 
 @dataclass(frozen=True)

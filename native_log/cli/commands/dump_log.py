@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **options: Any) -> None:
     """Print .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files as kafka-dump-log 4.1 does.
 
-    For a partition directory, print its .log files. Of a damaged file, what precedes the damage is printed.
-    Damage is reported on stderr at the end, and so are differences between an index and its log, and offsets
-    that are not consecutive, as after compaction. A decoder prints all records. Of several decoders the last
-    one is used.
+    For a partition directory, print its .log files. A damaged file is printed up to the damage. Damage is
+    reported on stderr at the end, and so are differences between an index and its log, and offsets that are
+    not consecutive, as after compaction. A decoder prints all records. Of several decoders the last one is
+    used.
     """
     from native_log.cli.dump_log.dump import dump
     from native_log.cli.dump_log.dump_options import DumpOptions

@@ -114,7 +114,8 @@ class BatchFormatter:
 def _records_before_damage(data: memoryview) -> pa.RecordBatch:
     """Return the records of a damaged batch before the damage.
 
-    Of magic 0 or 1, none are printed: kafka-dump-log reads all messages of a wrapper before it prints one.
+    There are none for magic 0 and 1, because kafka-dump-log reads all messages of a wrapper before it prints
+    the first.
     """
     from native_log.records.reference.batch import Batch
     from native_log.records.reference.columns import RecordColumns
@@ -126,7 +127,7 @@ def _records_before_damage(data: memoryview) -> pa.RecordBatch:
     records: list[Record] = []
     if header.magic == 2:
         with suppress(DamagedBatchError):
-            records.extend(read_records(header, data, MAX_BATCH_BYTES))  # keeps those before an error
+            records.extend(read_records(header, data, MAX_BATCH_BYTES))  # keeps those read before the error
     columns = RecordColumns(_COLUMNS, {})
     columns.add(Batch(header, records, header.offset, header.last_offset + 1), records)
     return columns.finish()

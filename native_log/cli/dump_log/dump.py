@@ -25,8 +25,9 @@ def dump(
     """Print the files in order; for a partition directory, its .log files.
 
     Args:
-        on_damage: called for a file that is damaged, or an index that fails the sanity check. What precedes
-            the damage has been printed; the next file follows. kafka-dump-log ends, except for a snapshot.
+        on_damage: called with the error of each damaged file, and of each index that fails the sanity check.
+            The file has been printed up to the damage, and the next one follows. kafka-dump-log stops at
+            damage, except in a snapshot.
 
     Raises:
         NotALogDirError: a directory contains no .log.

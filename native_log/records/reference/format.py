@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int = 0) -> Formatted:
     """Print the batches in `buffer`, up to the first batch of magic 0 or 1 or control batch.
 
-    A wrong CRC does not end this. Of a damaged batch, the line and the records before the damage are printed.
+    A wrong CRC does not end this. A damaged batch is printed up to the damage.
 
     Args:
         buffer: bytes of a .log file, from the beginning of a batch.

@@ -36,9 +36,9 @@ pub struct Lines {
     pub gaps: Vec<(i64, i64)>,
 }
 
-/// Prints batches from the beginning of `buffer` on, until something stops it. A wrong CRC does not. Of a damaged batch, the
-/// line and the records before the damage are printed. Batches before v2 and control batches stop it with Limit: they are
-/// not printed here. `text` is empty memory for reuse.
+/// Prints batches from the beginning of `buffer` on, until something stops it. A wrong CRC does not. A damaged batch is
+/// printed up to the damage. Batches before v2 and control batches stop it with Limit: they are not printed here. `text` is
+/// empty memory for reuse.
 pub fn format_batches(buffer: &[u8], base_position: i64, options: &Options, text: Vec<u8>) -> (Lines, Stopped) {
     let mut lines = RecordLines::new(options, text);
     let stopped =
