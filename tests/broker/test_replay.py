@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .cluster import Cluster, Row
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "replay.py"
 
@@ -61,7 +61,6 @@ def test_a_record_that_the_cluster_refuses(cluster: Cluster, topic: str) -> None
         replay(cluster.broker.bootstrap, topic, cluster.log_dir, to_topic=small)
 
 
-@pytest.mark.spark
 @pytest.mark.skipif(
     pyspark.__version__.startswith(("4.0.", "4.1.")), reason="the kafka source is that of Spark 4.2"
 )
