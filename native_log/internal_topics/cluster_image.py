@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ Data = dict[str, Any]
 Row = dict[str, Any]
 
 _UNCHANGED_LEADER, _UNCHANGED_RECOVERY = -2, -1
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _ALL_TOPICS = ""
 
 _SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
@@ -32,6 +33,8 @@ _OPERATIONS = (
 )
 _PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
 _SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_SECRETS = re.compile(r"(?i)passw|passphrase|secret|jaas|certificate|connection[._-]string|token$|[._-]key$")
+"""Names of settings with secrets: all that have the type PASSWORD in Kafka, and the usual ones of plugins."""
 
 
 class ClusterImage:
@@ -126,18 +129,20 @@ class ClusterImage:
                         row |= {"eligibleLeaderReplicas": [], "lastKnownElr": [], **location}
 
     def _config(self, data: Data, location: Row) -> None:
+        """Hide secrets, as a broker does when it describes its settings: in the log, they are plain text."""
         key = data["resourceType"], data["resourceName"]
         configs = self._configs.setdefault(key, {})
         if data["value"] is None:
             configs.pop(data["name"], None)
             return
+        is_secret = data["resourceType"] == _BROKER_RESOURCE and _SECRETS.search(data["name"])
         configs[data["name"]] = {
             "type": "config",
             "topic": data["resourceName"] if data["resourceType"] == _TOPIC_RESOURCE else None,
             "resourceType": _CONFIG_RESOURCES.get(data["resourceType"], str(data["resourceType"])),
             "resourceName": data["resourceName"],
             "name": data["name"],
-            "value": data["value"],
+            "value": None if is_secret else data["value"],
             **location,
         }
 

@@ -275,7 +275,8 @@ CLUSTER_METADATA_SCHEMA = pa.schema(
 
 - "topic": `topic`, `topicId`;
 - "partition": these, and the columns up to `directories`, the ids of log directories by replica;
-- "config": `resourceType`, `resourceName`, the `name` and `value` of the setting; for a topic also `topic`;
+- "config": `resourceType`, `resourceName`, the `name` and `value` of the setting; for a topic also `topic`.
+  The value is null if it is a secret of a broker, such as a password or a key;
 - "acl": `resourceType`, `resourceName`, `name` (its id), and `text` as kafka-acls shows it;
 - "feature": `name`, and the level as `value`;
 - "broker" and "controller": the columns from `nodeId` on; of brokers `directories` are their log directories;

@@ -168,6 +168,34 @@ def test_clear_elr(name: str, left: list[int]) -> None:
     assert row["eligibleLeaderReplicas"] == left
 
 
+# The settings of Kafka 3.9 to 4.4 with the type PASSWORD, and some of plugins.
+SECRETS = (
+    *("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.old.secret"),
+    *("password.encoder.secret", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.passphrase"),
+    *("sasl.oauthbearer.client.credentials.client.secret", "ssl.key.password", "ssl.keystore.key"),
+    *("ssl.keystore.certificate.chain", "ssl.keystore.password", "ssl.truststore.certificates"),
+    *("ssl.truststore.password", "zookeeper.ssl.keystore.password", "zookeeper.ssl.truststore.password"),
+    *("rsm.config.storage.aws.secret.access.key", "rsm.config.storage.azure.connection.string"),
+)
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.external.", "listener.name.external.scram-sha-512."])
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_of_brokers_are_hidden(prefix: str, name: str) -> None:
+    (row,) = table(metadata(CONFIG, resourceType=4, resourceName="1", name=prefix + name, value="hunter2"))
+    assert (row["name"], row["value"]) == (prefix + name, None)
+    assert "hunter2" not in str(row)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ssl.keystore.location", "ssl.keystore.type", "num.io.threads", "delegation.token.max.lifetime.ms"],
+)
+def test_other_settings_of_brokers_are_shown(name: str) -> None:
+    (row,) = table(metadata(CONFIG, resourceType=4, resourceName="", name=name, value="a"))
+    assert (row["name"], row["value"]) == (name, "a")
+
+
 def test_removing_a_topic_removes_its_partitions_and_configurations() -> None:
     config = metadata(CONFIG, resourceType=2, resourceName="orders", name="retention.ms", value="5")
     assert [row["type"] for row in table(*created(), config)] == ["topic", "partition", "config"]
