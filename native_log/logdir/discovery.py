@@ -28,6 +28,7 @@ from native_log.storage import (
     path_of,
     scheme_of,
     with_name_node,
+    without_credentials,
 )
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 def readable_path(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path, as `local_path` does, or the URL as a path.
 
-    Raises NotALogDirError for unknown URL schemes, a URL without a bucket or with `..`, and an empty path;
-    TypeError.
+    Raises NotALogDirError for unknown URL schemes, a URL without a bucket, with `..` or with credentials, and
+    an empty path; TypeError.
     """
     (path,) = path_list([path])
     text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (a Path would change `file:///p`)
@@ -134,6 +135,11 @@ def readable_path(path: str | os.PathLike[str]) -> Path:
         raise NotALogDirError("expected a URL with a bucket, container or name node, found none", path=text)
     if scheme is None:
         return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
+    if without_credentials(text) != text:
+        raise NotALogDirError(
+            "expected a URL without credentials, found some; set them in the environment or as options",
+            path=without_credentials(text),
+        )
     if scheme not in SCHEMES:
         raise NotALogDirError(
             f"expected a local path, or a URL that begins with {', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}, "

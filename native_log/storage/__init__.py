@@ -46,7 +46,15 @@ from native_log.storage.remote.credentials import (
 )
 from native_log.storage.remote.default_file_system import with_name_node
 from native_log.storage.remote.url_storage import Storages, UrlStorage, storage_of
-from native_log.storage.urls import SCHEMES, UrlPath, has_urls, path_of, scheme_of, url_path
+from native_log.storage.urls import (
+    SCHEMES,
+    UrlPath,
+    has_urls,
+    path_of,
+    scheme_of,
+    url_path,
+    without_credentials,
+)
 from native_log.storage.wrapped import WrappedStorage
 
 __all__ = [
@@ -88,4 +96,5 @@ __all__ = [
     "storage_of",
     "url_path",
     "with_name_node",
+    "without_credentials",
 ]

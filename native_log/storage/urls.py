@@ -14,6 +14,10 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
 
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://?(?=[^/])")
 _COLLAPSED = re.compile(r"^([a-z0-9+.-]+):/(?=[^/])")
+_USER = re.compile(r"(?<=:/)(/?)(?![^/:@]*:\d+(?:/|$))[^/@]*:[^@]*@")
+"""`key:secret@` before the bucket. A host with a port is none, and neither is `container@account`."""
+_SIGNATURE = re.compile(r"[?&](?:sig|[a-z-]*signature)=.*", re.IGNORECASE)
+"""The end of a presigned URL, or of one with a shared access signature."""
 
 
 class UrlPath(PurePosixPath):
@@ -36,6 +40,11 @@ def scheme_of(path: str) -> str | None:
     """Return the scheme of a URL, in lower case; None for a local path."""
     match = _URL.match(path)
     return match[1].lower() if match else None
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without the credentials that are part of it."""
+    return _SIGNATURE.sub("", _USER.sub(r"\1", url))
 
 
 def url_path(url: str) -> UrlPath:

@@ -17,6 +17,7 @@ from native_log import (
     UnknownTopicOrPartitionError,
 )
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
+from native_log.storage import without_credentials
 from tests.builders.batches import batch
 from tests.builders.golden import GOLDEN, golden_id, golden_partitions, read_rows
 from tests.builders.logs import write_log
@@ -359,6 +360,35 @@ class TestRefusals:
     def test_a_url_is_no_relative_path(self) -> None:
         with pytest.raises(NotALogDirError, match=r"expected a URL without `\.\.`"):
             LogDir("s3://bucket/a/../kafka-logs")
+
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("s3a://KEY:hunter2@bucket/logs", "s3a://bucket/logs"),
+            ("s3://KEY:hunt/er2@bucket", "s3://bucket"),
+            ("hdfs://user:1234@namenode:8020/logs", "hdfs://namenode:8020/logs"),
+            ("ftp://user:hunter2@host/logs", "ftp://host/logs"),
+            ("az://container/logs?sv=2026&sig=hunter2", "az://container/logs?sv=2026"),
+            ("s3://bucket/logs?X-Amz-Signature=hunter2", "s3://bucket/logs"),
+        ],
+    )
+    def test_credentials_in_a_url(self, url: str, shown: str) -> None:
+        with pytest.raises(NotALogDirError) as caught:
+            LogDir(url)
+        expected = "expected a URL without credentials, found some; set them in the environment or as options"
+        assert str(caught.value) == f"{shown}: {expected}"
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "abfss://container@account.dfs.core.windows.net/logs:a@b",
+            "hdfs://namenode:8020/logs@b",
+            "hdfs://namenode:8020",
+            "s3://bucket/a:b@c?d=e",
+        ],
+    )
+    def test_urls_without_credentials(self, url: str) -> None:
+        assert without_credentials(url) == url
 
     @pytest.mark.parametrize("url", ["s3:///kafka-logs", "gs:/", "abfss:///"])
     def test_a_url_without_a_bucket(self, url: str) -> None:
