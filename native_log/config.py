@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from native_log.codecs import CODECS, GZIP, LZ4, ZSTD
+from native_log.java_numbers import parse_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -181,7 +182,7 @@ def _check_name(name: str) -> None:
 
 def _number(name: str, text: str, unit: int, least: int, most: int) -> int:
     try:
-        number = int(text)
+        number = parse_int(text, 64)
     except ValueError:
         raise InvalidConfigError(f"{name}: expected an integer, found {text!r}") from None
     if not least <= number <= most:

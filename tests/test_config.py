@@ -43,6 +43,7 @@ def test_names_and_units(given: dict[str, object], field: str, value: object) ->
     [
         ("segment.bytes", "13", "14 to"),
         ("segment.bytes", "1k", "expected an integer"),
+        ("segment.bytes", "1_000_000", "expected an integer"),
         ("cleanup.policy", "compress", "compact, delete"),
         ("min.cleanable.dirty.ratio", "1.5", "0 to 1"),
         ("message.timestamp.type", "none", "CreateTime"),

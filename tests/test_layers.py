@@ -19,7 +19,7 @@ NATIVE_LOG = Path(native_log.__file__).parent
 KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
-    *("errors", "arguments", "codecs", "cpu_quota", "lazy", "system"),
+    *("errors", "arguments", "codecs", "cpu_quota", "java_numbers", "lazy", "system"),
     *("config", "prefetch", "progress", "workers", "watch"),
     *("effective_config", "policies", "outcomes", "sizes", "times"),
     *("storage", "records", "messages", "filters", "segment", "checkpoints", "log", "internal_topics"),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from kafkalog_spark.errors import OptionError
+from native_log.java_numbers import parse_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,16 +64,6 @@ def parse_partition_longs(
         }
 
     return _parse(option, text, example, to_longs)
-
-
-def parse_int(text: str, bits: int) -> int:
-    """Parse an integer of 32 or 64 bits as Java's parseInt and parseLong do. Raises ValueError."""
-    if not re.fullmatch(r"[+-]?\d+", text):
-        raise _UnexpectedValueError(text)
-    number = int(text)
-    if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise _UnexpectedValueError(text)
-    return number
 
 
 def _parse(option: str, text: str, example: str, convert: Callable[[object], T]) -> T:

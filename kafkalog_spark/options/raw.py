@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.names import misspelled_names
-from kafkalog_spark.options.offset_json import parse_int
+from native_log.java_numbers import parse_int
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -16,7 +16,6 @@ from kafkalog_spark.options.offset_json import (
     OFFSETS_EXAMPLE,
     TIMESTAMPS_EXAMPLE,
     parse_assign,
-    parse_int,
     parse_partition_longs,
 )
 from kafkalog_spark.options.raw import RawOptions
@@ -36,6 +35,7 @@ from kafkalog_spark.read.offsets import (
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log.internal_topics.offset_expiration import DEFAULT_RETENTION_MINUTES
+from native_log.java_numbers import parse_int
 from native_log.storage import StorageOptions
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.options.offset_json import parse_int
 from kafkalog_spark.options.raw import RawOptions
 from kafkalog_spark.options.read import ENDING_OPTIONS, ReadOptions, parse_read_options
 from kafkalog_spark.read.offsets import Latest
+from native_log.java_numbers import parse_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from native_log.codecs import CODECS, GZIP, LZ4, ZSTD
 from native_log.config import SETTINGS_BY_NAME, InvalidConfigError, LogConfig
+from native_log.java_numbers import parse_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -289,11 +289,10 @@ def _delivery_timeout(given: Mapping[str, Any], values: Mapping[str, Any]) -> in
 
 
 def _parse_number(name: str, text: str, setting: Setting) -> int:
-    bits = _BITS[setting.kind]
-    # As Java's parseInt and parseLong.
-    number = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
-    if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise invalid_value(name, text, f"Not a number of type {setting.kind}")
+    try:
+        number = parse_int(text, _BITS[setting.kind])
+    except ValueError:
+        raise invalid_value(name, text, f"Not a number of type {setting.kind}") from None
     codec = setting.codec
     if codec is GZIP and not codec.has_level(number):
         raise invalid_value(name, number, "Value must be between 1 and 9 or equal to -1")
