@@ -56,6 +56,41 @@ def read_by_aiokafka(bootstrap: str, topic: str, end: int) -> list[Row]:
     return asyncio.run(read())
 
 
+def read_by_librdkafka(bootstrap: str, topic: str, end: int) -> list[Row]:
+    """Return the committed records of partition 0 below `end`."""
+    import confluent_kafka
+
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "no group",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "check.crcs": True,
+    }
+    consumer = confluent_kafka.Consumer(settings)
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+        records: list[Row] = []
+        while True:
+            for message in consumer.consume(1000, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    records.append(_row(message))
+                elif error.code() != confluent_kafka.KafkaError._PARTITION_EOF:
+                    raise confluent_kafka.KafkaException(error)
+                elif message.offset() >= end:
+                    return records
+    finally:
+        consumer.close()
+
+
+def _row(message: Any) -> Row:
+    kind, time_ms = message.timestamp()
+    return Row(
+        message.offset(), message.key(), message.value(), time_ms, int(kind == 2), message.headers() or None
+    )
+
+
 def _rows(records: Iterable[Any]) -> list[Row]:
     return [
         Row(

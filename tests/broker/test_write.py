@@ -24,7 +24,7 @@ from tests.builders.golden import golden
 
 from .cluster import Cluster, Consumed, Row
 from .files import contents, dump_log, remove_derived
-from .python_consumers import read_by_aiokafka, read_by_kafka_python
+from .python_consumers import read_by_aiokafka, read_by_kafka_python, read_by_librdkafka
 from .written_log import WrittenLog, row, to_arrow
 
 if TYPE_CHECKING:
@@ -167,7 +167,11 @@ EXTENDED = ["codec-lz4", "transactions", "continued", "own-directory"]
 KILLED = [f"codec-{codec}" for codec in CODECS]
 """Topics to which a kafkalog process appends until it is killed, at the end."""
 
-PEERS = {"kafka-python": read_by_kafka_python, "aiokafka": read_by_aiokafka}
+PEERS = {
+    "kafka-python": read_by_kafka_python,
+    "aiokafka": read_by_aiokafka,
+    "librdkafka": read_by_librdkafka,
+}
 READ_BY_PEERS = [*(f"codec-{codec}" for codec in CODECS), "append-time", "transactions"]
 
 
