@@ -154,6 +154,7 @@ class ClusterImage:
             "isFenced": data["fenced"],
             "inControlledShutdown": data.get("inControlledShutdown", False),
             "directories": data.get("logDirs", []),
+            "cordonedDirectories": data.get("cordonedLogDirs") or [],
         }
         self._put("broker", data["brokerId"], values, location)
 
@@ -174,7 +175,7 @@ class ClusterImage:
         self._registered(data["id"]).update(isFenced=False, **location)
 
     def _change_broker(self, data: Data, location: Row) -> None:
-        """Apply changes, where 0 means none (Kafka: BrokerRegistrationFencingChange)."""
+        """Apply what a record changes, as Kafka's ClusterDelta does. No `logDirs` leave them unchanged."""
         row = self._registered(data["brokerId"])
         if data.get("fenced"):
             row["isFenced"] = data["fenced"] > 0
@@ -182,6 +183,8 @@ class ClusterImage:
             row["inControlledShutdown"] = data["inControlledShutdown"] > 0
         if data.get("logDirs"):
             row["directories"] = data["logDirs"]
+        if data.get("cordonedLogDirs") is not None:
+            row["cordonedDirectories"] = data["cordonedLogDirs"]
         row |= location
 
     def _controller(self, data: Data, location: Row) -> None:

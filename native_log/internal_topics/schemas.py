@@ -251,6 +251,7 @@ CLUSTER_METADATA_SCHEMA = pa.schema(
         ("rack", pa.string()),
         ("isFenced", pa.bool_()),
         ("inControlledShutdown", pa.bool_()),
+        ("cordonedDirectories", _STRINGS),
         (
             "endPoints",
             _list(
@@ -279,7 +280,8 @@ CLUSTER_METADATA_SCHEMA = pa.schema(
   The value is null if it is a secret of a broker, such as a password or a key;
 - "acl": `resourceType`, `resourceName`, `name` (its id), and `text` as kafka-acls shows it;
 - "feature": `name`, and the level as `value`;
-- "broker" and "controller": the columns from `nodeId` on; of brokers `directories` are their log directories;
+- "broker" and "controller": the columns from `nodeId` on; of brokers, `directories` are the log directories,
+  and `cordonedDirectories` those in which they put no new partitions;
 - "quota": `name`, `value`, and the entity as `text`;
 - "scramCredential": the user as `resourceName`, the mechanism as `name`, the iterations as `value`;
 - "delegationToken": `name` (its id) and `text`;

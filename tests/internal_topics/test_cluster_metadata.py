@@ -218,6 +218,23 @@ def test_brokers() -> None:
     assert table(broker, metadata(1, brokerId=5, brokerEpoch=9)) == []
 
 
+def test_cordoned_log_directories() -> None:
+    broker = metadata(BROKER, 4, brokerId=5, brokerEpoch=9, logDirs=[ID, OTHER_ID], cordonedLogDirs=[ID])
+    change = {"brokerId": 5, "brokerEpoch": 9}
+    others = metadata(CHANGE_BROKER, 3, **change, cordonedLogDirs=[OTHER_ID])
+    none = metadata(CHANGE_BROKER, 3, **change, cordonedLogDirs=[])
+    unchanged = metadata(CHANGE_BROKER, 3, **change, fenced=-1)
+    for records, expected in (
+        ([metadata(BROKER, 3, brokerId=5)], []),
+        ([broker], [ID]),
+        ([broker, unchanged], [ID]),
+        ([broker, others, unchanged], [OTHER_ID]),
+        ([broker, none], []),
+    ):
+        (row,) = table(*records)
+        assert row["cordonedDirectories"] == expected
+
+
 def test_controllers() -> None:
     first, second = (metadata(CONTROLLER, controllerId=node_id) for node_id in (3, 4))
     rows = table(first, second, metadata(UNREGISTER_CONTROLLER, controllerId=3))
