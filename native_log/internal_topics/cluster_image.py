@@ -175,7 +175,7 @@ class ClusterImage:
         self._registered(data["id"]).update(isFenced=False, **location)
 
     def _change_broker(self, data: Data, location: Row) -> None:
-        """Apply what a record changes, as Kafka's ClusterDelta does. No `logDirs` leave them unchanged."""
+        """Apply a change, where 0, empty `logDirs` and null mean none (Kafka: ClusterDelta)."""
         row = self._registered(data["brokerId"])
         if data.get("fenced"):
             row["isFenced"] = data["fenced"] > 0
