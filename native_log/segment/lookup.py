@@ -214,6 +214,8 @@ class SegmentLookup:
         before = damaged if damaged is not None and damaged.end_position == position else None
         if base_offset is None and before is not None:
             return OffsetLocation(before.position, end, False, next_offset, next_offset)
+        if base_offset is None and next_offset >= offset:  # the batch has no lower offsets
+            return OffsetLocation(position, position, False, next_offset, next_offset)
         if base_offset is None or base_offset < offset:
             return OffsetLocation(position, end, True, next_offset, max(next_offset, batch["lastOffset"] + 1))
         begin = before.position if before is not None and base_offset > offset else position

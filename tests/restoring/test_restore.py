@@ -218,6 +218,20 @@ def test_a_range_begins_within_a_compressed_batch(name: str, tmp_path: Path) -> 
         assert native_log.verify(dest).num_rows == 0
 
 
+@pytest.mark.parametrize("name", ["kafka-2.8/v0-gzip", "kafka-2.8/v1-gzip", "kafka-4.1/plain-gzip"])
+def test_a_range_ends_between_compressed_batches(name: str, tmp_path: Path) -> None:
+    source = golden(name)
+    batches = (
+        LogDir(source.path.parent).partition(source.topic, source.partition).read(columns=["batchOffset"])
+    )
+    starts = sorted(set(batches.read_all().column(0).to_pylist()))
+    for end in starts[1:6]:
+        dest = tmp_path / f"r{end}"
+        native_log.restore(source.path.parent, dest, source.topic, end={(source.topic, 0): end})
+        rows = [row for row in source.rows() if row["offset"] < end]
+        assert restored_rows(dest, source.topic, source.partition) == rows
+
+
 def test_a_range_of_times(tmp_path: Path) -> None:
     source = golden("kafka-4.1/plain-zstd")
     rows = source.rows()
