@@ -1,6 +1,8 @@
 //! The fast reader of v2 records. It reads records of the common shape only: their lengths take few bytes, and what it
 //! does not read itself (every other shape, and damage) it leaves to the careful reader in `v2`.
 
+use std::mem::MaybeUninit;
+
 use crate::conditions::RecordConditions;
 use crate::header::V2Header;
 use crate::record::Record;
@@ -31,18 +33,22 @@ pub struct CommonRecords<'a> {
 #[derive(Clone, Copy)]
 pub struct CommonRecord {
     timestamp_delta: i64,
-    offset: i64,
-    offset_delta: i32,
     key: *const u8,
-    key_bytes: i32,
     value: *const u8,
+    offset_delta: i32,
+    key_bytes: i32,
     value_bytes: i32,
 }
 
+/// How many records are read before they are appended. Together they fit in the processor's first cache.
+const BLOCK: usize = 64;
+
+type Block = [MaybeUninit<CommonRecord>; BLOCK];
+
 impl CommonRecord {
     #[inline(always)]
-    pub fn offset(&self) -> i64 {
-        self.offset
+    pub fn offset(&self, header: &V2Header) -> i64 {
+        header.base_offset.wrapping_add(i64::from(self.offset_delta))
     }
 
     #[inline(always)]
@@ -68,7 +74,7 @@ impl CommonRecord {
         Record {
             key: bytes(self.key, self.key_bytes),
             value: bytes(self.value, self.value_bytes),
-            offset: self.offset,
+            offset: self.offset(header),
             timestamp_ms: header.timestamp_of(self.timestamp_delta),
             sequence: header.sequence(self.offset_delta),
         }
@@ -116,105 +122,131 @@ impl<'a> CommonRecords<'a> {
         self.section_bytes - self.position
     }
 
-    /// Calls `append` for each record in the range that meets the conditions, up to the first record that is not of the common shape. With
-    /// HEADERS, records with headers are of the common shape, too; their headers are skipped.
+    /// Calls `append` with blocks of records up to the first record that is not of the common shape. Records outside the range, and
+    /// those that do not meet the conditions, are left out. With HEADERS, records with headers are of the common shape, too;
+    /// their headers are skipped.
     #[inline(always)]
-    pub fn for_each<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
-        let header = self.header;
-        match self.conditions {
-            None => self.for_each_in_range::<HEADERS>(append),
-            Some(conditions) => self.for_each_in_range::<HEADERS>(|record| {
-                // SAFETY: the bytes of the batch outlive the call.
-                if conditions.matches(&unsafe { record.record(header) }, &[]) {
-                    append(record);
-                }
-            }),
-        }
-    }
-
-    #[inline(always)]
-    fn for_each_in_range<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
-        let (mut position, mut left) = (self.position, self.left);
-        while left > 0 && position < self.end {
-            // SAFETY: the position is below the end.
-            let Some((record, next)) = (unsafe { self.record::<HEADERS>(position) }) else { break };
-            position = next;
-            left -= 1;
-            if self.range.contains(record.offset) {
-                append(record);
+    pub fn for_each_block<const HEADERS: bool>(&mut self, mut append: impl FnMut(&[CommonRecord])) {
+        let mut block = [const { MaybeUninit::uninit() }; BLOCK];
+        loop {
+            let records = self.read::<HEADERS>(&mut block);
+            if records.is_empty() {
+                return;
             }
+            append(self.select(records));
         }
-        (self.position, self.left) = (position, left);
     }
 
-    /// The record at `at` and the index of the next one, or None if the record is not of the common shape.
-    ///
-    /// # Safety
-    /// `at` is below `end`.
+    /// Reads the next records, none if the next one is not of the common shape.
     #[inline(always)]
-    unsafe fn record<const HEADERS: bool>(&self, at: usize) -> Option<(CommonRecord, usize)> {
-        let start = self.readable.as_ptr();
-        // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what follows the
-        // key is read only if the key ends at or before `next`, which is at most `end`.
+    fn read<'b, const HEADERS: bool>(&mut self, block: &'b mut Block) -> &'b mut [CommonRecord] {
+        let most = self.left.min(BLOCK);
+        let mut count = 0;
+        // SAFETY: a record is read if it begins before the end, and `count` records were written.
         unsafe {
-            let mut p = at;
-            let length = varint(start, &mut p)?;
-            let next = p.wrapping_add(length as usize);
-            if length < 0 || next > self.end {
-                return None;
+            let start = self.readable.as_ptr();
+            let (mut at, end) = (start.add(self.position), start.add(self.end));
+            while count < most && at < end {
+                let Some((record, next)) = record::<HEADERS>(at, end) else { break };
+                block.get_unchecked_mut(count).write(record);
+                count += 1;
+                at = next;
             }
-            p += 1; // attributes, all unused
-            let timestamp_delta = varlong(start, &mut p)?;
-            let offset_delta = varint(start, &mut p)?;
-            let key_bytes = varint(start, &mut p)?;
-            let key = p;
-            p += key_bytes.max(0) as usize;
-            if p > next {
-                return None;
-            }
-            let value_bytes = varint(start, &mut p)?;
-            let value = p;
-            p += value_bytes.max(0) as usize;
-            // Without headers, one byte is left for their count, and it is 0.
-            let ends = if HEADERS {
-                p < next && self.headers_fill(p, next)
-            } else {
-                p + 1 == next && start.add(p).read() == 0
-            };
-            if !ends {
-                return None;
-            }
-            let offset = self.header.base_offset.wrapping_add(i64::from(offset_delta));
-            let (key, value) = (start.add(key), start.add(value));
-            Some((CommonRecord { timestamp_delta, offset, offset_delta, key, key_bytes, value, value_bytes }, next))
+            self.position = at.offset_from_unsigned(start);
+            self.left -= count;
+            std::slice::from_raw_parts_mut(block.as_mut_ptr().cast(), count)
         }
     }
 
-    /// Whether a header count and so many headers of the common shape fill the bytes from `at` to `end` exactly.
-    ///
-    /// # Safety
-    /// `at` is below `end`, after which READ_AHEAD bytes are readable.
+    /// The records that are in the range and meet the conditions. They become the first ones.
     #[inline(always)]
-    unsafe fn headers_fill(&self, mut at: usize, end: usize) -> bool {
-        let start = self.readable.as_ptr();
-        // SAFETY: every length is read at `end` or before, but for the first name's, which may begin two bytes later.
-        unsafe {
-            let Some(count @ 0..) = varint(start, &mut at) else { return false };
-            for _ in 0..count {
-                let Some(name_bytes @ 0..) = varint(start, &mut at) else { return false };
-                at += name_bytes as usize;
-                if at >= end {
-                    return false;
-                }
-                let Some(value_bytes) = varint(start, &mut at) else { return false };
-                at += value_bytes.max(0) as usize;
-                if at > end {
-                    return false;
-                }
+    fn select<'b>(&self, records: &'b mut [CommonRecord]) -> &'b [CommonRecord] {
+        if self.conditions.is_none() && self.contains_all(records) {
+            return records;
+        }
+        let mut selected = 0;
+        for index in 0..records.len() {
+            let record = records[index];
+            // SAFETY: the bytes of the batch outlive the call.
+            let meets = |conditions: &RecordConditions| conditions.matches(&unsafe { record.record(self.header) }, &[]);
+            if self.range.contains(record.offset(self.header)) && self.conditions.is_none_or(meets) {
+                records[selected] = record;
+                selected += 1;
             }
         }
-        at == end
+        &records[..selected]
     }
+
+    /// Whether the range contains all offsets. False means that it may not.
+    #[inline(always)]
+    fn contains_all(&self, records: &[CommonRecord]) -> bool {
+        // This is at least as large as the largest delta, and negative if one of them is.
+        let deltas = records.iter().fold(0, |deltas, record| deltas | record.offset_delta);
+        let first = self.header.base_offset;
+        let last = first.checked_add(i64::from(deltas));
+        deltas >= 0 && self.range.contains(first) && last.is_some_and(|last| self.range.contains(last))
+    }
+}
+
+/// The record at `at` and the address of the next one, or None if the record is not of the common shape.
+///
+/// # Safety
+/// `at` is below `end`, after which READ_AHEAD bytes are readable.
+#[inline(always)]
+unsafe fn record<const HEADERS: bool>(at: *const u8, end: *const u8) -> Option<(CommonRecord, *const u8)> {
+    // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what follows the
+    // key is read only if the key ends at or before `next`, which is at most `end`.
+    unsafe {
+        let mut p = at;
+        let length = varint(&mut p)?;
+        let next = p.wrapping_offset(length as isize);
+        if length < 0 || next > end {
+            return None;
+        }
+        p = p.add(1); // attributes, all unused
+        let timestamp_delta = varlong(&mut p)?;
+        let offset_delta = varint(&mut p)?;
+        let key_bytes = varint(&mut p)?;
+        let key = p;
+        p = p.wrapping_add(key_bytes.max(0) as usize);
+        if p > next {
+            return None;
+        }
+        let value_bytes = varint(&mut p)?;
+        let value = p;
+        p = p.wrapping_add(value_bytes.max(0) as usize);
+        // Without headers, one byte is left for their count, and it is 0.
+        let ends = if HEADERS { p < next && headers_fill(p, next) } else { p.wrapping_add(1) == next && p.read() == 0 };
+        if !ends {
+            return None;
+        }
+        Some((CommonRecord { timestamp_delta, key, value, offset_delta, key_bytes, value_bytes }, next))
+    }
+}
+
+/// Whether a header count and so many headers of the common shape fill the bytes from `at` to `end` exactly.
+///
+/// # Safety
+/// `at` is below `end`, after which READ_AHEAD bytes are readable.
+#[inline(always)]
+unsafe fn headers_fill(mut at: *const u8, end: *const u8) -> bool {
+    // SAFETY: every length is read at `end` or before, but for the first name's, which may begin two bytes later.
+    unsafe {
+        let Some(count @ 0..) = varint(&mut at) else { return false };
+        for _ in 0..count {
+            let Some(name_bytes @ 0..) = varint(&mut at) else { return false };
+            at = at.wrapping_add(name_bytes as usize);
+            if at >= end {
+                return false;
+            }
+            let Some(value_bytes) = varint(&mut at) else { return false };
+            at = at.wrapping_add(value_bytes.max(0) as usize);
+            if at > end {
+                return false;
+            }
+        }
+    }
+    at == end
 }
 
 /// A varint of at most three bytes.
@@ -222,23 +254,23 @@ impl<'a> CommonRecords<'a> {
 /// # Safety
 /// Three bytes are readable.
 #[inline(always)]
-unsafe fn varint(start: *const u8, at: &mut usize) -> Option<i32> {
+unsafe fn varint(at: &mut *const u8) -> Option<i32> {
     // SAFETY: the caller's promise.
     unsafe {
-        let p = start.add(*at);
+        let p = *at;
         let first = u32::from(p.read());
         if first < 0x80 {
-            *at += 1;
+            *at = p.add(1);
             return Some(unzigzag_i32(first));
         }
         let second = u32::from(p.add(1).read());
         if second < 0x80 {
-            *at += 2;
+            *at = p.add(2);
             return Some(unzigzag_i32((first & 0x7f) | second << 7));
         }
         let third = u32::from(p.add(2).read());
         if third < 0x80 {
-            *at += 3;
+            *at = p.add(3);
             return Some(unzigzag_i32((first & 0x7f) | (second & 0x7f) << 7 | third << 14));
         }
         None
@@ -250,14 +282,14 @@ unsafe fn varint(start: *const u8, at: &mut usize) -> Option<i32> {
 /// # Safety
 /// Five bytes are readable.
 #[inline(always)]
-unsafe fn varlong(start: *const u8, at: &mut usize) -> Option<i64> {
+unsafe fn varlong(at: &mut *const u8) -> Option<i64> {
     let mut raw = 0;
     for index in 0..5 {
         // SAFETY: the caller's promise.
-        let byte = u64::from(unsafe { start.add(*at + index).read() });
+        let byte = u64::from(unsafe { at.add(index).read() });
         raw |= (byte & 0x7f) << (7 * index);
         if byte < 0x80 {
-            *at += index + 1;
+            *at = at.wrapping_add(index + 1);
             return Some(unzigzag_i64(raw));
         }
     }

@@ -19,8 +19,8 @@ pub unsafe fn copy32(from: *const u8, to: *mut u8) {
 
 /// Longer bytes are copied by memcpy.
 const SHORT_COPY: usize = 512;
-/// How many bytes `copy_short` may read and write after those it copies.
-pub const COPY_SLACK: usize = 32;
+/// How many bytes `copy_short` may read and write after those that it copies.
+pub const COPY_SLACK: usize = 64;
 
 /// Copies `bytes` bytes and up to COPY_SLACK more.
 ///
@@ -36,12 +36,12 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
         }
         let mut done = 0;
         loop {
-            // Two registers of 16 bytes. (With arrays, the compiler turns this loop into a call of memcpy.)
+            // Two registers. (With arrays, the compiler turns this loop into a call of memcpy.)
             let first = from.add(done).cast::<Register>().read_unaligned();
-            let second = from.add(done + 16).cast::<Register>().read_unaligned();
+            let second = from.add(done + 32).cast::<Register>().read_unaligned();
             to.add(done).cast::<Register>().write_unaligned(first);
-            to.add(done + 16).cast::<Register>().write_unaligned(second);
-            done += 32;
+            to.add(done + 32).cast::<Register>().write_unaligned(second);
+            done += 64;
             if done >= bytes {
                 return;
             }
@@ -50,9 +50,9 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
-type Register = std::arch::x86_64::__m128i;
+type Register = std::arch::x86_64::__m256i;
 #[cfg(not(target_arch = "x86_64"))]
-type Register = u128;
+type Register = [u128; 2];
 
 /// Writes `bytes` bytes at `at`, each a copy of the byte `offset` bytes before it.
 #[inline]

@@ -37,7 +37,7 @@ pub mod common_records;
 pub mod compaction;
 pub mod conditions;
 pub mod copy;
-mod cpu;
+pub mod cpu;
 pub mod crc;
 pub mod damage;
 pub mod decode;

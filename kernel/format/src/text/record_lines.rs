@@ -129,11 +129,13 @@ impl RecordSink for RecordLines<'_> {
 
     fn append_common(&mut self, records: &mut CommonRecords) {
         let header = *records.header();
-        records.for_each::<false>(|common| {
-            // SAFETY: the batch outlives this loop.
-            let record = unsafe { common.record(&header) };
-            self.add_offset(record.offset);
-            self.write(&record, &[]);
+        records.for_each_block::<false>(|block| {
+            for common in block {
+                // SAFETY: the batch outlives the record.
+                let record = unsafe { common.record(&header) };
+                self.add_offset(record.offset);
+                self.write(&record, &[]);
+            }
         });
     }
 
