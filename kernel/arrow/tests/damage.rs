@@ -173,6 +173,30 @@ fn offsets_outside_the_range_are_left_out_within_a_batch() {
 }
 
 #[test]
+fn the_range_applies_to_offsets_that_are_not_in_order() {
+    let deltas = (0..300).map(|n| if n % 7 == 0 { -n } else { n * (n % 3) });
+    let batch = plain(&deltas.map(|delta| record(0, delta, None, Some(b"v"))).collect::<Vec<_>>());
+    let all = rows(&batch, &options()).0;
+    assert_eq!(all.len(), 300);
+    for start in [-200, 100, 101, 250] {
+        for end in [101, 399, 500, 1000] {
+            let ranged = Options { selection: offsets(Some(start), Some(end)), ..options() };
+            let expected: Vec<_> = all.iter().filter(|row| (start..end).contains(&row.0)).cloned().collect();
+            assert_eq!(rows(&batch, &ranged).0, expected, "{start} {end}");
+        }
+    }
+}
+
+#[test]
+fn an_offset_beyond_64_bits_is_negative() {
+    let mut batch = plain(&[record(0, 200, None, None)]);
+    batch[..8].copy_from_slice(&(i64::MAX - 90).to_be_bytes()); // no CRC covers the base offset
+    let batches = [batch.clone(), batch].concat(); // the fast reader needs some bytes after the records
+    let found = |start| rows(&batches, &Options { selection: offsets(start, None), ..options() }).0.len();
+    assert_eq!((found(None), found(Some(0))), (2, 0));
+}
+
+#[test]
 fn what_the_header_rules_out_is_not_looked_at() {
     let mut broken = plain(&[record(0, 0, None, None)]);
     broken[61] = 0xff;
