@@ -122,9 +122,9 @@ impl<'a> CommonRecords<'a> {
         self.section_bytes - self.position
     }
 
-    /// Calls `append` with blocks of records up to the first record that is not of the common shape. Records outside the range, and
-    /// those that do not meet the conditions, are left out. With HEADERS, records with headers are of the common shape, too;
-    /// their headers are skipped.
+    /// Calls `append` with blocks of records, up to the first record that is not of the common shape. Records outside the
+    /// range are left out, and so are those that do not meet the conditions. With HEADERS, records with headers are of the
+    /// common shape, too; their headers are skipped.
     #[inline(always)]
     pub fn for_each_block<const HEADERS: bool>(&mut self, mut append: impl FnMut(&[CommonRecord])) {
         let mut block = [const { MaybeUninit::uninit() }; BLOCK];
@@ -158,7 +158,7 @@ impl<'a> CommonRecords<'a> {
         }
     }
 
-    /// The records that are in the range and meet the conditions. They become the first ones.
+    /// Moves the records that are in the range and meet the conditions to the front, and returns them.
     #[inline(always)]
     fn select<'b>(&self, records: &'b mut [CommonRecord]) -> &'b [CommonRecord] {
         if self.conditions.is_none() && self.contains_all(records) {
@@ -177,10 +177,10 @@ impl<'a> CommonRecords<'a> {
         &records[..selected]
     }
 
-    /// Whether the range contains all offsets. False means that it may not.
+    /// Whether the range is known to contain the offsets of all records.
     #[inline(always)]
     fn contains_all(&self, records: &[CommonRecord]) -> bool {
-        // This is at least as large as the largest delta, and negative if one of them is.
+        // No delta is greater than all of them or-ed. If one is negative, so is this.
         let deltas = records.iter().fold(0, |deltas, record| deltas | record.offset_delta);
         let first = self.header.base_offset;
         let last = first.checked_add(i64::from(deltas));
