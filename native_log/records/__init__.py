@@ -111,7 +111,8 @@ if _selected != "reference":
         if _selected == "required":
             raise
         logging.getLogger(__name__).warning(
-            "native_log has no compiled kernel and runs in plain Python, some hundred times slower: %s", error
+            "native_log has no compiled kernel and runs in plain Python, about a hundred times slower: %s",
+            error,
         )
 
 __all__ = [

@@ -45,7 +45,7 @@ class Encoded:
     @property
     def batches(self) -> pa.RecordBatch:
         """The result of `scan` with check_crcs (BATCH_SCHEMA)."""
-        # Imported on demand: importing the many columns takes as long as encoding some hundred KB.
+        # Imported on demand: importing the many columns takes as long as encoding a few hundred KB.
         if not isinstance(self._batches, pa.RecordBatch):
             self._batches = pa.record_batch(self._batches)
         return self._batches

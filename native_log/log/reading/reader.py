@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 4 << 20
-"""How many bytes of a file are decoded in one call. They make batches of some ten thousand rows, since each
-batch has a cost for its consumer (almost a millisecond in Spark's JVM)."""
+"""How many bytes of a file are decoded in one call. They make batches of tens of thousands of rows, since
+each batch has a cost for its consumer (almost a millisecond in Spark's JVM)."""
 
 IS_TRANSACTIONAL = "isTransactional"
 
