@@ -129,8 +129,8 @@ impl RecordSink for OffsetCheck {
     }
 
     fn append_common(&mut self, records: &mut CommonRecords) {
-        let header = *records.header();
-        records.for_each_block::<true>(|block| block.iter().for_each(|record| self.check(record.offset(&header))));
+        let header = records.header();
+        records.for_each_block::<true>(|block| block.iter().for_each(|record| self.check(record.offset(header))));
     }
 
     fn end_batch(&mut self, _batch: BatchValues) {}

@@ -36,7 +36,6 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
         }
         let mut done = 0;
         loop {
-            // Two registers. (With arrays, the compiler turns this loop into a call of memcpy.)
             let first = from.add(done).cast::<Register>().read_unaligned();
             let second = from.add(done + 32).cast::<Register>().read_unaligned();
             to.add(done).cast::<Register>().write_unaligned(first);
@@ -49,6 +48,7 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// 32 bytes. On x86-64 they are one or two registers; the compiler would copy an array there to the stack first.
 #[cfg(target_arch = "x86_64")]
 type Register = std::arch::x86_64::__m256i;
 #[cfg(not(target_arch = "x86_64"))]

@@ -24,7 +24,7 @@
 //! | [`write`](mod@write) | headers of batches, messages and wrappers |
 //! | [`status`], [`damage`] | where and why a call stopped |
 //! | `chunk` | the part of a file that is being read |
-//! | [`varint`], [`big_endian`], [`crc`], [`file_crcs`], [`mod@copy`], [`memory`] | numbers, checksums and memory |
+//! | [`varint`], [`big_endian`], [`crc`], [`file_crcs`], [`mod@copy`], [`memory`], [`cpu`] | numbers, checksums, memory and the processor |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.

@@ -41,7 +41,7 @@ unsafe fn write(header: &V2Header, records: &[CommonRecord], columns: &mut RowCo
 /// Copies 32 bytes instead of 16 with each instruction.
 ///
 /// # Safety
-/// That of `write`.
+/// That of `write`, and the processor has these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 unsafe fn write_avx2(header: &V2Header, records: &[CommonRecord], columns: &mut RowColumns) {
@@ -68,10 +68,10 @@ unsafe fn write_columns(header: &V2Header, records: &[CommonRecord], columns: &m
             write_numbers(offsets, row, records, |record| record.offset(header));
         }
         if let Some(timestamps) = &mut columns.timestamp {
-            write_numbers(timestamps, row, records, |record| micros(header.timestamp_of(record.timestamp_delta())));
+            write_numbers(timestamps, row, records, |record| micros(record.timestamp_ms(header)));
         }
         if let Some(sequences) = &mut columns.sequence {
-            write_numbers(sequences, row, records, |record| header.sequence(record.offset_delta()));
+            write_numbers(sequences, row, records, |record| record.sequence(header));
         }
     }
     columns.rows += records.len();

@@ -128,11 +128,11 @@ impl RecordSink for RecordLines<'_> {
     }
 
     fn append_common(&mut self, records: &mut CommonRecords) {
-        let header = *records.header();
+        let header = records.header();
         records.for_each_block::<false>(|block| {
             for common in block {
                 // SAFETY: the batch outlives the record.
-                let record = unsafe { common.record(&header) };
+                let record = unsafe { common.record(header) };
                 self.add_offset(record.offset);
                 self.write(&record, &[]);
             }
